@@ -1,0 +1,145 @@
+//! `manifest.json`: what a bundle holds and how it wants to be sampled.
+
+use serde::{Deserialize, Serialize};
+
+use crate::models::umt5::Umt5Config;
+use crate::models::vae::VaeConfig;
+use crate::models::wan::WanConfig;
+use crate::models::Net;
+
+/// The content of `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of the bundle's format; see [`Manifest::FORMAT`].
+    pub format: u32,
+    /// A name for people.
+    pub name: String,
+    /// What the bundle can make.
+    pub variant: BundleVariant,
+    /// True when the weights are random numbers made by `storymem demo`: videos show noise.
+    pub random_weights: bool,
+    /// Type of the transformer's and text encoder's matrices.
+    pub dtype: Dtype,
+    /// Dimensions of the nets.
+    pub nets: Nets,
+    /// How the model wants to be sampled.
+    pub sampling: SamplingDefaults,
+    /// The LoRA merged into the transformers, one entry for each adapter file.
+    pub lora: Vec<LoraFacts>,
+    /// Every file the bundle was made from.
+    pub sources: Vec<FileDigest>,
+    /// Every file of the bundle besides the manifest, paths relative to it.
+    pub files: Vec<FileDigest>,
+    /// Licences that bind whoever uses the bundle.
+    pub licences: Vec<String>,
+}
+
+impl Manifest {
+    /// The format this version of the software reads and writes.
+    pub const FORMAT: u32 = 1;
+}
+
+/// What a bundle can make; it decides which inputs a shot may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BundleVariant {
+    /// From memory only.
+    M2v,
+    /// From memory, with or without a first frame.
+    Mi2v,
+    /// From memory, with or without five motion frames.
+    Mm2v,
+    /// From text alone: 16 channels, no memory.
+    T2v,
+}
+
+/// Element types of weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// IEEE half precision.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// IEEE single precision.
+    F32,
+}
+
+/// Dimensions of the nets; both experts have the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nets {
+    /// The text encoder.
+    pub text_encoder: Umt5Config,
+    /// Each of the two experts.
+    pub transformer: WanConfig,
+    /// The autoencoder.
+    pub vae: VaeConfig,
+}
+
+/// How the model wants to be sampled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SamplingDefaults {
+    /// Denoising steps.
+    pub steps: usize,
+    /// Shift of the noise schedule.
+    pub shift: f64,
+    /// Guidance scale of each expert.
+    pub guidance: Guidance,
+    /// The high-noise expert serves timesteps from `boundary * 1000` on.
+    pub boundary: f64,
+    /// Frames generated.
+    pub frames: usize,
+    /// Frames in a second.
+    pub fps: u32,
+    /// Width in pixels.
+    pub width: usize,
+    /// Height in pixels.
+    pub height: usize,
+    /// Most memory frames the model was trained with.
+    pub max_memory: usize,
+    /// Distance of memory frames on the temporal rotary axis; 5 since StoryMem's fix of January 2026.
+    pub memory_stride: usize,
+    /// The default negative prompt.
+    pub negative_prompt: String,
+}
+
+/// How strongly each expert follows the prompt: `v = v_uncond + scale * (v_cond - v_uncond)`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guidance {
+    /// For the high-noise expert.
+    pub high: f32,
+    /// For the low-noise expert.
+    pub low: f32,
+}
+
+/// One LoRA adapter file and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoraFacts {
+    /// File name.
+    pub file: String,
+    /// The expert it was merged into.
+    pub net: Net,
+    /// Ranks that occur, ascending.
+    pub ranks: Vec<usize>,
+    /// Scale of `B A`, by rank, in the order of `ranks`.
+    pub scales: Vec<f64>,
+    /// Weights it changed.
+    pub merged: usize,
+}
+
+/// A file, its size and its SHA-256.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileDigest {
+    /// Path; relative to the bundle or as given for a source.
+    pub path: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// SHA-256 in lower-case hex.
+    pub sha256: String,
+}

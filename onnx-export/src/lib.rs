@@ -1,0 +1,14 @@
+//! From checkpoints to what the engine runs.
+//!
+//! - [`models`] defines each net once, readable next to its reference, over the builder in [`graph`].
+//! - [`weights`] reads checkpoints strictly, names their tensors canonically and merges LoRA.
+//! - [`bundle`] is the folder that `storymem export` writes and everything else opens.
+//!
+//! Two ideas carry it. Weights are *inputs* of the graphs, so one graph serves all layers of a net and no second
+//! copy of a weight is ever made; and graphs are built for the shape at hand, in milliseconds, so no shape needs
+//! a new export. Nothing here runs a graph.
+
+pub mod bundle;
+pub mod graph;
+pub mod models;
+pub mod weights;

@@ -1,0 +1,6 @@
+//! StoryMem Serve: a job service that turns prompts and memory images into video.
+//!
+//! An arrow may go only downwards: `api -> queue -> storage`; `worker -> pipeline -> engine -> onnx-export`.
+//! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
+
+pub mod pipeline;

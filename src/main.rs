@@ -1,0 +1,3 @@
+//! The `storymem` command.
+
+fn main() {}

@@ -1,0 +1,15 @@
+//! What a shot is: text, images, condition, noise, solver, denoising, decoding.
+//!
+//! Nothing here names ONNX Runtime, HTTP or SQL: the nets are run through `engine`, and whoever wants a video
+//! hands a [`ShotRequest`] to a [`Generator`] and listens through an [`Observer`].
+
+mod error;
+mod progress;
+mod request;
+mod shot;
+
+pub use error::PipelineError;
+pub use progress::{Observer, Progress, Stage, StopToken};
+pub use onnx_export::bundle::Guidance;
+pub use request::{Conditioning, Fit, Sampling, ShotRequest, Size, SolverKind, Variant};
+pub use shot::{Effective, Frames, Generator, Shot, Timings};

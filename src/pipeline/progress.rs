@@ -1,0 +1,64 @@
+//! Progress out, cancellation in: the one small interface between a run and whoever watches it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// A part of making a shot, in the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Opening the bundle and building graphs.
+    Loading,
+    /// Encoding the prompts.
+    Text,
+    /// Encoding memory images and the known frames.
+    Encode,
+    /// The denoising steps.
+    Denoise,
+    /// Decoding latents to frames.
+    Decode,
+    /// Writing the MP4 and its thumbnail.
+    Mp4,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The part the run is in.
+    pub stage: Stage,
+    /// How many units of this stage are done: denoising steps, latent frames coded, …; from 0 to `steps`.
+    pub step: usize,
+    /// How many units this stage has.
+    pub steps: usize,
+}
+
+/// Is told where a run stands: when a stage begins (`step` 0) and after each unit of it.
+pub trait Observer {
+    /// Called on the thread that runs the pipeline; must return quickly.
+    fn progress(&mut self, progress: Progress);
+}
+
+/// Hears nothing.
+impl Observer for () {
+    fn progress(&mut self, _: Progress) {}
+}
+
+/// Stops a run from any thread. Clones share one flag; a stopped token stays stopped.
+///
+/// The pipeline looks at it between graphs, so a run ends within a fraction of a denoising step.
+#[derive(Clone, Debug, Default)]
+pub struct StopToken(Arc<AtomicBool>);
+
+impl StopToken {
+    /// Asks the run to stop.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether [`stop`](Self::stop) was called.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
