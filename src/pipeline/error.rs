@@ -8,7 +8,9 @@ pub enum PipelineError {
     #[error("the run was stopped")]
     Stopped,
     /// The latents became NaN or infinite.
-    #[error("the latents are not finite after step {step} of {steps}; try another seed, a lower guidance scale or f32 weights")]
+    #[error(
+        "the latents are not finite after step {step} of {steps}; try another seed, a lower guidance scale or f32 weights"
+    )]
     NanLatents {
         /// The step (from 1) after which it was seen.
         step: usize,

@@ -9,7 +9,7 @@ mod request;
 mod shot;
 
 pub use error::PipelineError;
-pub use progress::{Observer, Progress, Stage, StopToken};
 pub use onnx_export::bundle::Guidance;
+pub use progress::{Observer, Progress, Stage, StopToken};
 pub use request::{Conditioning, Fit, Sampling, ShotRequest, Size, SolverKind, Variant};
 pub use shot::{Effective, Frames, Generator, Shot, Timings};

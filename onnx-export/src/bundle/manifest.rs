@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::models::Net;
 use crate::models::umt5::Umt5Config;
 use crate::models::vae::VaeConfig;
 use crate::models::wan::WanConfig;
-use crate::models::Net;
 
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

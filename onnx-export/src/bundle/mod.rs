@@ -2,6 +2,4 @@
 
 mod manifest;
 
-pub use manifest::{
-    BundleVariant, Dtype, FileDigest, Guidance, LoraFacts, Manifest, Nets, SamplingDefaults,
-};
+pub use manifest::{BundleVariant, Dtype, FileDigest, Guidance, LoraFacts, Manifest, Nets, SamplingDefaults};
