@@ -4,3 +4,4 @@
 //! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
 
 pub mod pipeline;
+pub mod video;
