@@ -4,6 +4,7 @@
 //! hands a [`ShotRequest`] to a [`Generator`] and listens through an [`Observer`].
 
 mod error;
+pub mod noise;
 mod progress;
 mod request;
 mod shot;
