@@ -8,6 +8,7 @@ pub mod noise;
 mod progress;
 mod request;
 mod shot;
+pub mod solver;
 
 pub use error::PipelineError;
 pub use onnx_export::bundle::Guidance;
