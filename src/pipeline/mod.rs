@@ -7,6 +7,7 @@ mod error;
 pub mod noise;
 mod progress;
 mod request;
+pub mod resize;
 mod shot;
 pub mod solver;
 
