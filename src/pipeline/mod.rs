@@ -9,6 +9,7 @@ mod progress;
 mod request;
 pub mod resize;
 mod shot;
+pub mod size;
 pub mod solver;
 
 pub use error::PipelineError;
@@ -16,3 +17,4 @@ pub use onnx_export::bundle::Guidance;
 pub use progress::{Observer, Progress, Stage, StopToken};
 pub use request::{Conditioning, Fit, Sampling, ShotRequest, Size, SolverKind, Variant};
 pub use shot::{Effective, Frames, Generator, Shot, Timings};
+pub use size::{Dimensions, SizeError};
