@@ -3,6 +3,7 @@
 //! Nothing here names ONNX Runtime, HTTP or SQL: the nets are run through `engine`, and whoever wants a video
 //! hands a [`ShotRequest`] to a [`Generator`] and listens through an [`Observer`].
 
+pub mod condition;
 mod error;
 pub mod noise;
 mod progress;
