@@ -6,9 +6,9 @@ use std::sync::Arc;
 use memmap2::Mmap;
 use onnx_export::bundle::{Dtype, WeightFile};
 use onnx_export::graph::DataType;
-use onnx_export::weights::TensorView;
+use onnx_export::weights::file::TensorView;
 use ort::memory::MemoryInfo;
-use ort::tensor::{PrimitiveTensorElementType, Shape};
+use ort::value::{PrimitiveTensorElementType, Shape};
 use ort::value::{DynValueTypeMarker, TensorRefMut, ValueRefMut};
 
 use super::EngineError;

@@ -15,7 +15,8 @@ pub mod solver;
 
 pub use error::PipelineError;
 pub use onnx_export::bundle::Guidance;
-pub use progress::{Observer, Progress, Stage, StopToken};
+pub use crate::engine::StopToken;
+pub use progress::{Observer, Progress, Stage};
 pub use request::{Conditioning, Fit, Sampling, ShotRequest, Size, SolverKind, Variant};
 pub use shot::{Effective, Frames, Generator, Shot, Timings};
 pub use size::{Dimensions, SizeError};
