@@ -11,4 +11,7 @@
 pub mod bundle;
 pub mod graph;
 pub mod models;
+#[allow(missing_docs, clippy::all, rustdoc::all, unused_qualifications)]
+#[rustfmt::skip]
+pub mod proto;
 pub mod weights;

@@ -54,6 +54,29 @@ pub enum BundleVariant {
     T2v,
 }
 
+impl BundleVariant {
+    /// Every variant.
+    pub const ALL: [Self; 4] = [Self::M2v, Self::Mi2v, Self::Mm2v, Self::T2v];
+
+    /// The name used on the command line and in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::M2v => "m2v",
+            Self::Mi2v => "mi2v",
+            Self::Mm2v => "mm2v",
+            Self::T2v => "t2v",
+        }
+    }
+
+    /// Input channels of its transformers.
+    pub fn in_dim(self) -> usize {
+        match self {
+            Self::M2v | Self::Mi2v | Self::Mm2v => 36,
+            Self::T2v => 16,
+        }
+    }
+}
+
 /// Element types of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -64,6 +87,25 @@ pub enum Dtype {
     Bf16,
     /// IEEE single precision.
     F32,
+}
+
+impl Dtype {
+    /// Bytes of an element.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+        }
+    }
+
+    /// The name used in safetensors headers and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::F32 => "F32",
+        }
+    }
 }
 
 /// Dimensions of the nets; both experts have the same.
@@ -124,9 +166,9 @@ pub struct LoraFacts {
     pub file: String,
     /// The expert it was merged into.
     pub net: Net,
-    /// Ranks that occur, ascending.
+    /// Ranks that occur, ascending; one twice if it occurs with two scales.
     pub ranks: Vec<usize>,
-    /// Scale of `B A`, by rank, in the order of `ranks`.
+    /// Scale of `B A`, in the order of `ranks`.
     pub scales: Vec<f64>,
     /// Weights it changed.
     pub merged: usize,
