@@ -73,6 +73,16 @@ pub enum EngineError {
         /// Full name.
         name: String,
     },
+    /// A row beyond the end of a matrix was asked for.
+    #[error("`{name}` has {rows} rows and no row {row}; the bundle's tokenizer is not that of its text encoder")]
+    MissingRow {
+        /// Name of the matrix.
+        name: String,
+        /// The row.
+        row: u32,
+        /// Rows there are.
+        rows: usize,
+    },
     /// A weight file can't be opened.
     #[error(transparent)]
     Bundle(#[from] BundleError),

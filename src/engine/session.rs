@@ -1,8 +1,6 @@
 //! Compiled graphs and their runs.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 
 use onnx_export::graph::{Builder, CpuLowering, DataType, Graph, Lowering, Port};
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
@@ -10,11 +8,10 @@ use ort::session::{Session, SessionInputValue};
 
 use super::{Device, EngineError, Runtime, StopToken, Tensor, Weights};
 
-/// One device, and the graphs compiled for it.
+/// One device.
 pub struct Engine {
     runtime: Runtime,
     lowering: &'static dyn Lowering,
-    compiled: HashMap<String, Compiled>,
 }
 
 impl Engine {
@@ -30,38 +27,26 @@ impl Engine {
                 return Err(EngineError::Device { device, reason });
             }
         };
-        Ok(Self { runtime, lowering, compiled: HashMap::new() })
+        Ok(Self { runtime, lowering })
     }
 
-    /// The compiled form of a graph, which `build` makes when `key` is new. The key must name everything that decides
-    /// the graph: the net, the shape and, where the bundle's nets differ in it, the type of their weights.
+    /// Compiles the graph that `build` makes, for weights stored as those of `weights` are whose names are `prefix`
+    /// and the graph's own.
     ///
-    /// `weights` and `prefix` tell in which types the graph's weights are stored.
+    /// On the CPU this takes milliseconds; what a compiled graph costs is the scratch memory it keeps, so whoever
+    /// compiles one lets go of it when its stage is over.
     ///
     /// # Errors
-    /// When a weight is missing, or ONNX Runtime refuses the graph.
-    pub fn graph(
-        &mut self,
-        key: String,
+    /// When ONNX Runtime refuses the graph.
+    pub fn compile(
+        &self,
         weights: &Weights,
         prefix: &str,
         build: impl FnOnce(Builder<'_>) -> Graph,
-    ) -> Result<&mut Compiled, EngineError> {
-        match self.compiled.entry(key) {
-            Entry::Occupied(entry) => Ok(entry.into_mut()),
-            Entry::Vacant(entry) => {
-                // A weight that is missing here is reported by name when it is bound.
-                let stored = |name: &str| weights.dtype(&full_name(prefix, name)).unwrap_or(DataType::F32);
-                let graph = build(Builder::new(self.lowering, &stored));
-                Ok(entry.insert(Compiled::new(&self.runtime, graph)?))
-            }
-        }
-    }
-
-    /// Lets go of every compiled graph, and of the memory their runs hold. On the CPU compiling takes milliseconds,
-    /// so a stage's graphs are worth less than their scratch memory once the stage is over.
-    pub fn end_stage(&mut self) {
-        self.compiled.clear();
+    ) -> Result<Compiled, EngineError> {
+        // A weight that is missing here is reported by name when it is bound.
+        let stored = |name: &str| weights.dtype(&full_name(prefix, name)).unwrap_or(DataType::F32);
+        Compiled::new(&self.runtime, build(Builder::new(self.lowering, &stored)))
     }
 }
 
@@ -84,13 +69,28 @@ impl Compiled {
         }
     }
 
+    /// [`run_all`](Self::run_all) for a graph of `N` results.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<const N: usize>(
+        &mut self,
+        inputs: &[&Tensor],
+        weights: &Weights,
+        prefix: &str,
+        stop: &StopToken,
+    ) -> Result<[Tensor; N], EngineError> {
+        let results = self.run_all(inputs, weights, prefix, stop)?;
+        Ok(results.try_into().expect("the caller knows how many results its graph has"))
+    }
+
     /// Runs the graph on `inputs`, which are in the order of the graph's definition, with the weights whose names are
     /// `prefix` and the graph's own; gives the results in the order of the definition.
     ///
     /// # Errors
     /// [`EngineError::Stopped`] when `stop` was set before or during the run; when a weight is missing; or what ONNX
     /// Runtime said.
-    pub fn run(
+    pub fn run_all(
         &mut self,
         inputs: &[&Tensor],
         weights: &Weights,

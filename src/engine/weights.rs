@@ -1,12 +1,11 @@
 //! Weights, bound straight from the mapped file.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use memmap2::Mmap;
 use onnx_export::bundle::{Dtype, WeightFile};
 use onnx_export::graph::DataType;
 use onnx_export::weights::file::TensorView;
+use onnx_export::weights::values::widen;
 use ort::memory::MemoryInfo;
 use ort::value::{PrimitiveTensorElementType, Shape};
 use ort::value::{DynValueTypeMarker, TensorRefMut, ValueRefMut};
@@ -21,7 +20,7 @@ use super::EngineError;
 pub struct Weights {
     // Declared before the map, so that the views are gone when the file is unmapped.
     views: HashMap<String, View>,
-    _map: Arc<Mmap>,
+    file: WeightFile,
 }
 
 #[derive(Debug)]
@@ -35,13 +34,13 @@ impl Weights {
     ///
     /// # Errors
     /// When ONNX Runtime refuses a tensor.
-    pub fn open(file: &WeightFile) -> Result<Self, EngineError> {
+    pub fn open(file: WeightFile) -> Result<Self, EngineError> {
         let views = file
             .iter()
             .map(|tensor| Ok((tensor.name.to_owned(), View::new(&tensor)?)))
             .collect::<Result<_, ort::Error>>()
             .map_err(EngineError::Tensor)?;
-        Ok(Self { views, _map: Arc::clone(file.map()) })
+        Ok(Self { views, file })
     }
 
     /// The type in which a weight is stored.
@@ -50,6 +49,27 @@ impl Weights {
     /// When there is none of that name.
     pub fn dtype(&self, name: &str) -> Result<DataType, EngineError> {
         self.view(name).map(|view| view.dtype)
+    }
+
+    /// The rows `rows` of a matrix, widened to f32: how an embedding is looked up without loading its table.
+    ///
+    /// # Errors
+    /// When there is no such matrix, or it has no such row.
+    pub fn rows(&self, name: &str, rows: &[u32]) -> Result<Vec<f32>, EngineError> {
+        let missing = || EngineError::MissingWeight { name: name.into() };
+        let tensor = self.file.tensor(name).ok_or_else(missing)?;
+        let [count, width] = *tensor.shape else { return Err(missing()) };
+        let row_bytes = tensor.bytes.len() / count.max(1);
+        let mut out = vec![0.0; rows.len() * width];
+        for (&row, out) in rows.iter().zip(out.chunks_exact_mut(width)) {
+            let start = row as usize * row_bytes;
+            let bytes = tensor
+                .bytes
+                .get(start..start + row_bytes)
+                .ok_or_else(|| EngineError::MissingRow { name: name.into(), row, rows: count })?;
+            widen(tensor.dtype, bytes, out);
+        }
+        Ok(out)
     }
 
     pub(super) fn value(&self, name: &str) -> Result<&ort::value::DynValue, EngineError> {
@@ -77,7 +97,7 @@ fn bind<T: PrimitiveTensorElementType + std::fmt::Debug>(
 ) -> Result<ValueRefMut<'static, DynValueTypeMarker>, ort::Error> {
     let shape = Shape::new(tensor.shape.iter().map(|&d| d as i64));
     // SAFETY: the pointer and the length are those of a tensor in the mapped file, whose header was checked against
-    // the file's length; the bundle aligns tensors to 64 bytes. The map is kept in `Weights` for as long as the view.
+    // the file's length; the bundle aligns tensors to 64 bytes. The file, and so its map, is kept in `Weights` for as long as the view.
     // ONNX Runtime asks for a mutable pointer but never writes to a graph's inputs.
     let view: TensorRefMut<'static, T> = unsafe {
         TensorRefMut::from_raw(MemoryInfo::default(), tensor.bytes.as_ptr().cast_mut().cast(), shape)?
