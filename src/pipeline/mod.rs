@@ -12,6 +12,7 @@ pub mod resize;
 mod shot;
 pub mod size;
 pub mod solver;
+pub mod text;
 
 pub use error::PipelineError;
 pub use onnx_export::bundle::Guidance;
