@@ -13,6 +13,8 @@ use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype as FileDtype, Metadata, TensorInfo};
 
 use super::Dtype;
+use crate::graph::WeightSpec;
+use crate::models::Net;
 use crate::weights::file::PADDING_PREFIX;
 
 /// Every tensor's data begins at a multiple of this many bytes from the start of the file.
@@ -30,6 +32,25 @@ pub struct StoredTensor {
 }
 
 impl StoredTensor {
+    /// How `spec` is stored in a bundle whose matrices are `dtype`.
+    ///
+    /// Matrices are nearly all of a net, so only they are narrowed; what is small decides precision and stays F32:
+    /// norms, biases, modulation and position tables, and the whole autoencoder, which works in F32. So does the text
+    /// encoder's `wo` when the rest is F16, whose range its products leave (`transformers` keeps it in F32 as well).
+    pub(super) fn new(net: Net, spec: WeightSpec, dtype: Dtype) -> Self {
+        let WeightSpec { name, shape } = spec;
+        let is_matrix = shape.len() > 1 && name.ends_with(".weight");
+        let narrowed = match net {
+            Net::TextEncoder => {
+                let overflows = dtype == Dtype::F16 && name.ends_with(".wo.weight");
+                is_matrix && !overflows && !name.ends_with(".relative_attention_bias.weight")
+            }
+            Net::TransformerHigh | Net::TransformerLow => is_matrix,
+            Net::Vae => false,
+        };
+        Self { name, shape, dtype: if narrowed { dtype } else { Dtype::F32 } }
+    }
+
     /// Bytes of its elements.
     pub fn bytes(&self) -> usize {
         self.shape.iter().product::<usize>() * self.dtype.size()

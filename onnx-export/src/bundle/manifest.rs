@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::models::Net;
+use super::StoredTensor;
+use crate::graph::{DataType, WeightSpec};
 use crate::models::umt5::Umt5Config;
 use crate::models::vae::VaeConfig;
 use crate::models::wan::WanConfig;
+use crate::models::{Net, umt5, vae, wan};
 
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,11 @@ pub struct Manifest {
 impl Manifest {
     /// The format this version of the software reads and writes.
     pub const FORMAT: u32 = 1;
+
+    /// The tensors of `net`'s weight file, in order: exactly those its graphs take.
+    pub fn tensors(&self, net: Net) -> Vec<StoredTensor> {
+        self.nets.weights(net).into_iter().map(|spec| StoredTensor::new(net, spec, self.dtype)).collect()
+    }
 }
 
 /// What a bundle can make; it decides which inputs a shot may have.
@@ -108,6 +115,16 @@ impl Dtype {
     }
 }
 
+impl From<Dtype> for DataType {
+    fn from(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F16 => Self::F16,
+            Dtype::Bf16 => Self::Bf16,
+            Dtype::F32 => Self::F32,
+        }
+    }
+}
+
 /// Dimensions of the nets; both experts have the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -118,6 +135,17 @@ pub struct Nets {
     pub transformer: WanConfig,
     /// The autoencoder.
     pub vae: VaeConfig,
+}
+
+impl Nets {
+    /// Every weight `net` takes, in the order of use.
+    pub fn weights(&self, net: Net) -> Vec<WeightSpec> {
+        match net {
+            Net::TextEncoder => umt5::weights(&self.text_encoder),
+            Net::TransformerHigh | Net::TransformerLow => wan::weights(&self.transformer),
+            Net::Vae => vae::weights(&self.vae),
+        }
+    }
 }
 
 /// How the model wants to be sampled.

@@ -10,6 +10,7 @@
 //! [`BundleWriter`] is the only way to make one and [`Bundle::open`] the only way to read one.
 
 mod digest;
+mod graphs;
 mod layout;
 mod manifest;
 mod open;

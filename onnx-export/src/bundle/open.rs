@@ -6,9 +6,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::digest::hex;
-use super::{ALIGNMENT, MANIFEST, Manifest, TOKENIZER, weight_path};
-use crate::graph::WeightSpec;
-use crate::models::{Net, umt5, vae, wan};
+use super::{ALIGNMENT, MANIFEST, Manifest, StoredTensor, TOKENIZER, weight_path};
+use crate::models::Net;
 use crate::weights::file::{FileError, TensorFile};
 
 /// A net's weights, mapped into memory: tensors in the order of use, aligned to [`ALIGNMENT`].
@@ -122,33 +121,25 @@ impl Bundle {
     pub fn weights(&self, net: Net) -> Result<WeightFile, BundleError> {
         let file = WeightFile::open(&self.path.join(weight_path(net)))?;
         let problem = |problem| BundleError::File { path: file.path().into(), problem };
-        let expected = self.expected(net);
+        let expected = self.manifest.tensors(net);
         if expected.len() != file.len() {
             return Err(problem(format!("holds {} tensors instead of {}", file.len(), expected.len())));
         }
         let base = file.map().as_ptr().addr();
-        for (spec, tensor) in expected.iter().zip(file.iter()) {
-            if tensor.name != spec.name || tensor.shape != spec.shape {
-                let WeightSpec { name, shape } = spec;
-                let (found, found_shape) = (tensor.name, tensor.shape);
+        for (expected, tensor) in expected.iter().zip(file.iter()) {
+            let StoredTensor { name, shape, dtype } = expected;
+            if (tensor.name, tensor.shape, tensor.dtype) != (name, shape, *dtype) {
+                let (found, held, is) = (tensor.name, tensor.shape, tensor.dtype.name());
+                let needed = dtype.name();
                 return Err(problem(format!(
-                    "holds `{found}` {found_shape:?} where `{name}` {shape:?} should be"
+                    "holds `{found}` {is} {held:?} where `{name}` {needed} {shape:?} should be"
                 )));
             }
             if (tensor.bytes.as_ptr().addr() - base) % ALIGNMENT != 0 {
-                return Err(problem(format!("holds `{}` at an unaligned address", tensor.name)));
+                return Err(problem(format!("holds `{name}` at an unaligned place")));
             }
         }
         Ok(file)
-    }
-
-    fn expected(&self, net: Net) -> Vec<WeightSpec> {
-        let nets = &self.manifest.nets;
-        match net {
-            Net::TextEncoder => umt5::weights(&nets.text_encoder),
-            Net::TransformerHigh | Net::TransformerLow => wan::weights(&nets.transformer),
-            Net::Vae => vae::weights(&nets.vae),
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::digest::hex;
 use super::layout::{StoredTensor, header};
-use super::{FileDigest, MANIFEST, Manifest, TOKENIZER, weight_path};
+use super::{FileDigest, MANIFEST, Manifest, TOKENIZER, graphs, weight_path};
 use crate::models::Net;
 use crate::weights::values::{self, ValueError};
 
@@ -129,11 +129,17 @@ impl BundleWriter {
         self.file(TOKENIZER, json)
     }
 
-    /// Writes the file `name`, a path relative to the bundle.
+    /// Writes the graphs of the bundle's default profile, so that they can be opened and read.
     ///
     /// # Errors
-    /// When it can't be written.
-    pub fn file(&mut self, name: &str, content: &[u8]) -> Result<(), WriteError> {
+    /// When they can't be written.
+    pub fn graphs(&mut self, manifest: &Manifest) -> Result<(), WriteError> {
+        graphs::default_profile(manifest)
+            .iter()
+            .try_for_each(|graph| self.file(&format!("graphs/{}.onnx", graph.name), &graph.to_bytes()))
+    }
+
+    fn file(&mut self, name: &str, content: &[u8]) -> Result<(), WriteError> {
         let path = self.root().join(name);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(io(folder))?;

@@ -40,10 +40,7 @@ pub fn wan(fields: &Fields, checkpoint: &Checkpoint) -> Result<WanConfig, Config
 }
 
 /// Refuses a transformer that attends to an image embedding as well (Wan2.1 I2V, FLF2V).
-///
-/// # Errors
-/// When a key belongs to that branch.
-pub fn refuse_image_branch(checkpoint: &Checkpoint) -> Result<(), ConfigError> {
+fn refuse_image_branch(checkpoint: &Checkpoint) -> Result<(), ConfigError> {
     let parts = ["img_emb.", ".k_img.", ".v_img.", "image_embedder.", ".add_k_proj.", ".add_v_proj."];
     match checkpoint.names().find(|name| parts.iter().any(|part| name.contains(part))) {
         None => Ok(()),
@@ -132,11 +129,8 @@ fn check(fields: &Fields, config: &WanConfig) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Refuses experts of different dimensions.
-///
-/// # Errors
-/// When they differ; `path` is the second's config.
-pub(crate) fn same(high: &WanConfig, low: &WanConfig, path: &Path) -> Result<(), ConfigError> {
+/// Refuses experts of different dimensions; `path` is the second's config.
+pub(crate) fn same_experts(high: &WanConfig, low: &WanConfig, path: &Path) -> Result<(), ConfigError> {
     if high == low {
         return Ok(());
     }
