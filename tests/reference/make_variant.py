@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import string
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -185,7 +186,7 @@ def run_pipeline(nets: Nets, inputs: Path, solver: str) -> dict[str, torch.Tenso
     condition = storymem.make_condition(nets.vae, memory, [first], FRAMES, HEIGHT, WIDTH)
     noise = storymem.draw_noise(condition, SAMPLING.seed)
     prompt, negative = (storymem.encode_prompt(nets, text) for text in (PROMPT, NEGATIVE))
-    sampling = Sampling(**{**vars(SAMPLING), "solver": solver})
+    sampling = replace(SAMPLING, solver=solver)
     predictions, latents = zip(*storymem.denoise(nets, noise, condition, len(memory), prompt, negative, sampling))
     frames = storymem.decode_video(nets.vae, latents[-1][:, len(memory) :])
     return dict(
