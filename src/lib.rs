@@ -4,4 +4,6 @@
 //! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
 
 pub mod cli;
+pub mod engine;
 pub mod pipeline;
+pub mod video;
