@@ -95,7 +95,11 @@ fn matrices_are_narrowed_and_what_decides_precision_is_not() {
         (Net::TextEncoder, "encoder.block.0.layer.0.SelfAttention.q.weight", Dtype::F16),
         (Net::TextEncoder, "encoder.block.1.layer.1.DenseReluDense.wi_1.weight", Dtype::F16),
         (Net::TextEncoder, "encoder.block.1.layer.1.DenseReluDense.wo.weight", Dtype::F32),
-        (Net::TextEncoder, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", Dtype::F32),
+        (
+            Net::TextEncoder,
+            "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+            Dtype::F32,
+        ),
         (Net::TextEncoder, "encoder.block.0.layer.0.layer_norm.weight", Dtype::F32),
         (Net::TransformerHigh, "patch_embedding.weight", Dtype::F16),
         (Net::TransformerHigh, "patch_embedding.bias", Dtype::F32),
@@ -158,7 +162,12 @@ fn the_manifest_tells_all() {
     }
     for source in &manifest.sources {
         let content = std::fs::read(&source.path).unwrap();
-        assert_eq!((source.bytes, &source.sha256), (content.len() as u64, &sha256(&content)), "{}", source.path);
+        assert_eq!(
+            (source.bytes, &source.sha256),
+            (content.len() as u64, &sha256(&content)),
+            "{}",
+            source.path
+        );
     }
     let count = |end: &str| manifest.sources.iter().filter(|source| source.path.ends_with(end)).count();
     assert_eq!(count(".safetensors"), 8, "text encoder, two shards an expert, autoencoder, two adapters");
@@ -200,17 +209,14 @@ fn sources_in_other_names_files_and_types_make_the_same_bundle() {
         tree.rewrite(&format!("base_i2v/{folder}"), Dtype::F32, other_names(Naming::Transformer, names(1)));
     }
     tree.rewrite("base_i2v_diffusers/text_encoder", Dtype::F32, other_names(Naming::TextEncoder, names(0)));
-    tree.rewrite(
-        "base_i2v_diffusers/vae",
-        Dtype::F32,
-        other_names(Naming::Vae { res_blocks: 2 }, names(3)),
-    );
+    tree.rewrite("base_i2v_diffusers/vae", Dtype::F32, other_names(Naming::Vae { res_blocks: 2 }, names(3)));
     assert_eq!(tree.bundle_files(), reference, "names of the other convention, single files");
 
     // Diffusers' folders and configs.
     let tree = Tree::new();
     for (folder, other) in EXPERTS.into_iter().zip(["transformer", "transformer_2"]) {
-        std::fs::rename(tree.path(&format!("base_i2v/{folder}")), tree.path(&format!("base_i2v/{other}"))).unwrap();
+        std::fs::rename(tree.path(&format!("base_i2v/{folder}")), tree.path(&format!("base_i2v/{other}")))
+            .unwrap();
         let config = format!("{other}/config.json");
         let from = tree.path(&format!("base_i2v_diffusers/{config}"));
         std::fs::copy(from, tree.path(&format!("base_i2v/{config}"))).unwrap();
@@ -292,7 +298,10 @@ fn a_tied_duplicate_is_tolerated_when_equal() {
         tensors.insert("shared.weight".into(), other);
     });
     let message = tree.refusal();
-    assert!(message.contains("encoder.embed_tokens.weight") && message.contains("shared.weight"), "{message}");
+    assert!(
+        message.contains("encoder.embed_tokens.weight") && message.contains("shared.weight"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -310,7 +319,9 @@ fn scales_are_rank_stabilised_plain_or_given() {
     let mut tree = Tree::new();
     tree.options.lora_scale = LoraScale::Fixed(1.0);
     let unit = change(&tree);
-    for (scale, factor) in [(LoraScale::RankStabilised, 2.0), (LoraScale::Plain, 1.0), (LoraScale::Fixed(-0.75), -0.75)] {
+    for (scale, factor) in
+        [(LoraScale::RankStabilised, 2.0), (LoraScale::Plain, 1.0), (LoraScale::Fixed(-0.75), -0.75)]
+    {
         let mut tree = Tree::new();
         tree.options.lora_scale = scale;
         let expected: Vec<f32> = unit.iter().map(|v| v * factor).collect();
@@ -319,7 +330,9 @@ fn scales_are_rank_stabilised_plain_or_given() {
     }
 
     // An alpha of half the rank halves the first two and leaves a given scale alone.
-    for (scale, factor) in [(LoraScale::RankStabilised, 1.0), (LoraScale::Plain, 0.5), (LoraScale::Fixed(3.0), 3.0)] {
+    for (scale, factor) in
+        [(LoraScale::RankStabilised, 1.0), (LoraScale::Plain, 0.5), (LoraScale::Fixed(3.0), 3.0)]
+    {
         let mut tree = Tree::new();
         tree.edit("storymem/Wan2.2-MI2V-A14B/backbone_low_noise.safetensors", |tensors| {
             let alpha = support::Tensor { shape: vec![], values: vec![2.0] };
@@ -434,8 +447,13 @@ fn a_damaged_bundle_does_not_open() {
     let manifest = tree.out().join("manifest.json");
     let whole = std::fs::read(&manifest).unwrap();
 
-    tree.edit_json("out/bundle/manifest.json", serde_json::json!({"format": Manifest::FORMAT + 1, "unknown": 1}));
-    assert!(matches!(Bundle::open(&tree.out()), Err(BundleError::Format { found, .. }) if found == Manifest::FORMAT + 1));
+    tree.edit_json(
+        "out/bundle/manifest.json",
+        serde_json::json!({"format": Manifest::FORMAT + 1, "unknown": 1}),
+    );
+    assert!(
+        matches!(Bundle::open(&tree.out()), Err(BundleError::Format { found, .. }) if found == Manifest::FORMAT + 1)
+    );
     tree.edit_json("out/bundle/manifest.json", serde_json::json!({"format": Manifest::FORMAT}));
     assert!(matches!(Bundle::open(&tree.out()), Err(BundleError::Manifest { .. })), "an unknown field");
     std::fs::write(&manifest, &whole).unwrap();
@@ -449,7 +467,8 @@ fn a_damaged_bundle_does_not_open() {
 
     // Of the right size, and with another net's tensors.
     let other = tree.out().join("weights/transformer_low.safetensors");
-    std::fs::write(&other, std::fs::read(tree.out().join("weights/transformer_high.safetensors")).unwrap()).unwrap();
+    std::fs::write(&other, std::fs::read(tree.out().join("weights/transformer_high.safetensors")).unwrap())
+        .unwrap();
     let bundle = Bundle::open(&tree.out()).unwrap();
     bundle.weights(Net::TransformerLow).unwrap();
     let mut renamed = content.clone();

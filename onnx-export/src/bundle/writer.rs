@@ -50,7 +50,9 @@ pub enum WriteError {
         reason: SafeTensorError,
     },
     /// A tensor holds NaN or infinity, in the checkpoint or after a LoRA was merged.
-    #[error("tensor `{tensor}` of `{net}` holds {value}; the checkpoint or the LoRA is damaged, download it again")]
+    #[error(
+        "tensor `{tensor}` of `{net}` holds {value}; the checkpoint or the LoRA is damaged, download it again"
+    )]
     NotFinite {
         /// The net's name.
         net: &'static str,
@@ -85,12 +87,24 @@ pub struct BundleWriter {
 }
 
 impl BundleWriter {
+    /// Checks that a bundle could be called `out`.
+    ///
+    /// # Errors
+    /// When `out` exists and is not an empty folder.
+    pub fn check_free(out: &Path) -> Result<(), WriteError> {
+        match std::fs::read_dir(out).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && !out.is_symlink() => Ok(()),
+            _ => Err(WriteError::Exists { path: out.into() }),
+        }
+    }
+
     /// Begins a bundle that will be called `out`, whose parent folder is made if need be.
     ///
     /// # Errors
     /// When `out` exists and is not an empty folder, or nothing can be written next to it.
     pub fn create(out: &Path) -> Result<Self, WriteError> {
-        check_free(out)?;
+        Self::check_free(out)?;
         let parent = match out.parent() {
             Some(parent) if parent != Path::new("") => parent,
             _ => Path::new("."),
@@ -166,7 +180,7 @@ impl BundleWriter {
             }
         }
         sync(&self.root())?;
-        check_free(&self.out)?;
+        Self::check_free(&self.out)?;
         std::fs::rename(self.root(), &self.out).map_err(io(&self.out))?;
         sync(&self.parent)?;
         Ok(manifest)
@@ -210,8 +224,7 @@ impl WeightWriter<'_> {
             values.resize(rows.len() * width, 0.0);
             fill(rows, &mut values)?;
             bytes.resize(values.len() * tensor.dtype.size(), 0);
-            values::round(tensor.dtype, &values, &mut bytes)
-                .map_err(|e| value_error(self.net, tensor, e))?;
+            values::round(tensor.dtype, &values, &mut bytes).map_err(|e| value_error(self.net, tensor, e))?;
             self.file.write(&bytes)?;
         }
         self.next += 1;
@@ -270,17 +283,10 @@ fn value_error(net: Net, tensor: &StoredTensor, error: ValueError) -> WriteError
     match error {
         ValueError::NotFinite(value) => WriteError::NotFinite { net, tensor, value },
         ValueError::Overflow(value) => {
-            let remedy = if value.abs() < f32::from(half::bf16::MAX) { "bf16` or `--dtype f32" } else { "f32" };
+            let remedy =
+                if value.abs() < f32::from(half::bf16::MAX) { "bf16` or `--dtype f32" } else { "f32" };
             WriteError::Overflow { net, tensor, value, dtype: dtype.name(), remedy }
         }
-    }
-}
-
-fn check_free(out: &Path) -> Result<(), WriteError> {
-    match std::fs::read_dir(out).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound && !out.is_symlink() => Ok(()),
-        _ => Err(WriteError::Exists { path: out.into() }),
     }
 }
 

@@ -10,9 +10,45 @@ const SPECIAL: [&str; 4] = ["<pad>", "</s>", "<s>", "<unk>"];
 
 /// Pieces that make ordinary prompts shorter; `▁` is a space.
 const WORDS: &[&str] = &[
-    "▁a", "▁the", "▁of", "▁and", "▁in", "▁on", "▁her", "▁his", "▁with", "▁at", "▁to", "▁young", "▁old", "▁woman",
-    "▁man", "▁girl", "▁boy", "▁dog", "▁cat", "▁street", "▁sea", "▁park", "▁room", "▁light", "▁night", "▁rain",
-    "▁walking", "▁camera", "▁shot", "▁slow", "▁close", "ing", "ed", "er", "ly", "es", "th", "an", "on",
+    "▁a",
+    "▁the",
+    "▁of",
+    "▁and",
+    "▁in",
+    "▁on",
+    "▁her",
+    "▁his",
+    "▁with",
+    "▁at",
+    "▁to",
+    "▁young",
+    "▁old",
+    "▁woman",
+    "▁man",
+    "▁girl",
+    "▁boy",
+    "▁dog",
+    "▁cat",
+    "▁street",
+    "▁sea",
+    "▁park",
+    "▁room",
+    "▁light",
+    "▁night",
+    "▁rain",
+    "▁walking",
+    "▁camera",
+    "▁shot",
+    "▁slow",
+    "▁close",
+    "ing",
+    "ed",
+    "er",
+    "ly",
+    "es",
+    "th",
+    "an",
+    "on",
 ];
 
 /// Number of tokens.
@@ -22,7 +58,8 @@ pub(super) fn len() -> usize {
 
 /// The content of `tokenizer.json`.
 pub(super) fn json() -> String {
-    let metaspace = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true});
+    let metaspace =
+        json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true});
     let end = json!({"SpecialToken": {"id": "</s>", "type_id": 0}});
     let sequence = |id: &str| json!({"Sequence": {"id": id, "type_id": 0}});
     let added = SPECIAL.iter().enumerate().map(|(id, content)| {

@@ -66,7 +66,9 @@ impl FromStr for AdapterFile {
             let strength = strength.parse().ok().filter(|strength: &f64| strength.is_finite())?;
             (!path.is_empty()).then(|| Self { path: path.into(), net, strength })
         };
-        parse().ok_or_else(|| format!("`{text}` is not an adapter; write `FILE@high=STRENGTH` or `FILE@low=STRENGTH`"))
+        parse().ok_or_else(|| {
+            format!("`{text}` is not an adapter; write `FILE@high=STRENGTH` or `FILE@low=STRENGTH`")
+        })
     }
 }
 
@@ -114,7 +116,9 @@ pub enum ExportError {
     #[error("{0}; use components and transformers of the same release")]
     Nets(String),
     /// The transformers can't make the variant.
-    #[error("variant `{variant}` needs transformers of {needed} input channels, these have {found}; use {instead}")]
+    #[error(
+        "variant `{variant}` needs transformers of {needed} input channels, these have {found}; use {instead}"
+    )]
     Variant {
         /// The variant.
         variant: &'static str,

@@ -311,7 +311,8 @@ fn warnings(options: &ExportOptions, manifest: &Manifest) -> Vec<String> {
         // q, k, v and o of both attentions and the two layers of the feed-forward net.
         let expected = 10 * manifest.nets.transformer.num_layers;
         if options.lora.is_some() && *merged != expected {
-            warnings.push(format!("`{file}` changes {merged} weights; StoryMem's adapters change {expected}"));
+            warnings
+                .push(format!("`{file}` changes {merged} weights; StoryMem's adapters change {expected}"));
         }
     }
     warnings

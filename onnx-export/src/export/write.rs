@@ -90,12 +90,16 @@ impl Plan {
         Ok(written)
     }
 
-    fn hash_sources(&self, stop: &AtomicBool, abandoned: &AtomicBool) -> Result<Vec<FileDigest>, ExportError> {
+    fn hash_sources(
+        &self,
+        stop: &AtomicBool,
+        abandoned: &AtomicBool,
+    ) -> Result<Vec<FileDigest>, ExportError> {
         let mut digests = Vec::new();
         for path in &self.sources {
             let go_on = || !stop.load(Ordering::Relaxed) && !abandoned.load(Ordering::Relaxed);
-            let hashed =
-                sha256_file(path, go_on).map_err(|reason| ExportError::Read { path: path.clone(), reason })?;
+            let hashed = sha256_file(path, go_on)
+                .map_err(|reason| ExportError::Read { path: path.clone(), reason })?;
             let (bytes, sha256) = hashed.ok_or(ExportError::Stopped)?;
             digests.push(FileDigest { path: path.display().to_string(), bytes, sha256 });
         }
@@ -116,7 +120,11 @@ impl NetPlan {
             let updates: Vec<_> = self.adapters.iter().filter_map(|adapter| adapter.update(i)).collect();
             let row_bytes = tensor.bytes.len() / tensor.shape.first().copied().unwrap_or(1);
             file.tensor(|rows: Range<usize>, values: &mut [f32]| {
-                values::widen(tensor.dtype, &tensor.bytes[rows.start * row_bytes..rows.end * row_bytes], values);
+                values::widen(
+                    tensor.dtype,
+                    &tensor.bytes[rows.start * row_bytes..rows.end * row_bytes],
+                    values,
+                );
                 for update in &updates {
                     update.add(rows.clone(), values);
                 }

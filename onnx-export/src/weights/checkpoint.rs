@@ -67,7 +67,9 @@ pub enum CheckpointError {
         index: PathBuf,
     },
     /// The index says that a shard holds a tensor, and it does not.
-    #[error("`{shard}` does not hold tensor `{tensor}`, though the index says so; copy or download both again")]
+    #[error(
+        "`{shard}` does not hold tensor `{tensor}`, though the index says so; copy or download both again"
+    )]
     NotInShard {
         /// The shard.
         shard: PathBuf,

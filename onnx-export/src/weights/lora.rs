@@ -50,7 +50,9 @@ pub enum LoraError {
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The adapter is of another kind than LoRA.
-    #[error("`{key}` of `{path}` belongs to {kind}, which can't be merged; use a plain LoRA (lora_A and lora_B pairs)")]
+    #[error(
+        "`{key}` of `{path}` belongs to {kind}, which can't be merged; use a plain LoRA (lora_A and lora_B pairs)"
+    )]
     Unsupported {
         /// The file.
         path: PathBuf,
@@ -60,7 +62,9 @@ pub enum LoraError {
         kind: &'static str,
     },
     /// Keys are not a factor or an alpha of a weight of the net.
-    #[error("`{path}` has {count} keys that fit no weight of the transformer: {keys}; use a LoRA made for Wan2.2 A14B")]
+    #[error(
+        "`{path}` has {count} keys that fit no weight of the transformer: {keys}; use a LoRA made for Wan2.2 A14B"
+    )]
     Unknown {
         /// The file.
         path: PathBuf,
@@ -246,7 +250,9 @@ impl Pair {
         let path = || file.path().to_owned();
         let (down, up) = match (keys.down, keys.up, &keys.alpha) {
             (Some(down), Some(up), _) => (down, up),
-            (Some(key), None, _) | (None, Some(key), _) => return Err(LoraError::HalfPair { path: path(), key }),
+            (Some(key), None, _) | (None, Some(key), _) => {
+                return Err(LoraError::HalfPair { path: path(), key });
+            }
             (None, None, alpha) => {
                 return Err(LoraError::HalfPair { path: path(), key: alpha.clone().unwrap_or_default() });
             }

@@ -96,7 +96,8 @@ pub fn assign(
 /// The first few of `names` and how many there are besides.
 pub(crate) fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(LISTED);
-    let shown = names.take(LISTED).map(|name| if name.contains('`') { name.into() } else { format!("`{name}`") });
+    let shown =
+        names.take(LISTED).map(|name| if name.contains('`') { name.into() } else { format!("`{name}`") });
     let mut text = shown.collect::<Vec<String>>().join(", ");
     if more > 0 {
         text += &format!(" and {more} more");

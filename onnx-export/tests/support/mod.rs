@@ -155,8 +155,9 @@ pub fn write(path: &Path, dtype: Dtype, tensors: &Tensors) {
             (name, shape.clone(), bytes)
         })
         .collect();
-    let views =
-        stored.iter().map(|(name, shape, bytes)| (name, TensorView::new(file_dtype, shape.clone(), bytes).unwrap()));
+    let views = stored
+        .iter()
+        .map(|(name, shape, bytes)| (name, TensorView::new(file_dtype, shape.clone(), bytes).unwrap()));
     std::fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
 }
 

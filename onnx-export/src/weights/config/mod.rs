@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 pub use umt5::umt5;
 pub use vae::vae;
-pub use wan::wan;
 pub(crate) use wan::same_experts;
+pub use wan::wan;
 
 /// Largest width, count of layers or rows that we take for real; products of a few stay far from overflow.
 const LARGEST: usize = 1 << 20;

@@ -102,7 +102,9 @@ fn text_dim(fields: &Fields, checkpoint: &Checkpoint) -> Result<usize, ConfigErr
     match found.map(|tensor| tensor.shape) {
         Some(&[_, text_dim]) => Ok(text_dim),
         _ if fields.has("text_dim") => fields.size("text_dim"),
-        _ => Err(fields.problem("text_dim", format!("is missing, and the checkpoint has no matrix `{name}`"))),
+        _ => {
+            Err(fields.problem("text_dim", format!("is missing, and the checkpoint has no matrix `{name}`")))
+        }
     }
 }
 
@@ -121,7 +123,9 @@ fn check(fields: &Fields, config: &WanConfig) -> Result<(), ConfigError> {
     let head = dim / num_heads;
     if dim % num_heads != 0 || head % 2 != 0 || head < 6 {
         // The rotary embedding turns pairs of dimensions, and gives each of three axes at least one pair.
-        return refuse(format!("a transformer {dim} wide with {num_heads} heads, which don't divide it evenly"));
+        return refuse(format!(
+            "a transformer {dim} wide with {num_heads} heads, which don't divide it evenly"
+        ));
     }
     if freq_dim % 2 != 0 {
         return refuse(format!("a timestep embedding of odd width {freq_dim}"));
@@ -134,6 +138,7 @@ pub(crate) fn same_experts(high: &WanConfig, low: &WanConfig, path: &Path) -> Re
     if high == low {
         return Ok(());
     }
-    let (path, found) = (path.into(), "a low-noise expert of other dimensions than the high-noise one".into());
+    let (path, found) =
+        (path.into(), "a low-noise expert of other dimensions than the high-noise one".into());
     Err(ConfigError::Unsupported { path, found, instead: "two experts of the same release" })
 }
