@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use ndarray::{ArrayD, IxDyn};
+use onnx_export::bundle::Bundle;
 use safetensors::SafeTensors;
 use storymem::engine::{Runtime, RuntimeOptions};
+use tempfile::TempDir;
 
 /// A folder of `tests/fixtures`.
 pub fn fixture(name: &str) -> PathBuf {
@@ -26,7 +29,9 @@ pub fn load(path: &Path) -> BTreeMap<String, ArrayD<f32>> {
         .map(|(name, tensor)| {
             let data = tensor.data();
             let values: Vec<f32> = match tensor.dtype() {
-                safetensors::Dtype::F32 => data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+                safetensors::Dtype::F32 => {
+                    data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
+                }
                 safetensors::Dtype::I64 => {
                     data.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect()
                 }
@@ -54,4 +59,31 @@ pub fn relative_error<'a>(
             _ => panic!("arrays of different lengths"),
         }
     }
+}
+
+/// `storymem export` of the tiny checkpoint tree.
+pub fn export_command(out: &Path, flags: &[&str], lora: Option<&Path>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
+    command
+        .args(["export", "--components"])
+        .arg(fixture("tiny/base_i2v_diffusers"))
+        .arg("--transformer")
+        .arg(fixture("tiny/base_i2v"))
+        .args(flags)
+        .arg("--out")
+        .arg(out);
+    if let Some(lora) = lora {
+        command.arg("--lora").arg(lora);
+    }
+    command
+}
+
+/// A bundle of the tiny tree, made by the command, with or without the MI2V adapter; and the folder it lives in.
+pub fn exported(flags: &[&str], lora: bool) -> (Bundle, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bundle");
+    let adapter = fixture("tiny/storymem/Wan2.2-MI2V-A14B");
+    let output = export_command(&path, flags, lora.then_some(&adapter)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (Bundle::open(&path).unwrap(), folder)
 }
