@@ -5,6 +5,7 @@
 
 pub mod condition;
 mod error;
+pub mod images;
 pub mod noise;
 mod progress;
 mod request;
