@@ -5,7 +5,7 @@ use image::ImageFormat;
 use super::{MAX_BYTES, MAX_PIXELS};
 
 /// Why a file is not an image that we take.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
     /// The file is too large.
@@ -40,20 +40,20 @@ pub enum ImageError {
         format: ImageFormat,
     },
     /// The file is not what its header says.
-    #[error("the {} is broken: {source}; save it anew", name(*format))]
+    #[error("the {} is broken: {reason}; save it anew", name(*format))]
     Broken {
         /// What it is.
         format: ImageFormat,
         /// What the decoder says.
-        source: image::ImageError,
+        reason: String,
     },
     /// A kind of image that the decoder does not know.
-    #[error("the {} is of a kind that is not supported: {source}; convert it to an 8-bit PNG", name(*format))]
+    #[error("the {} is of a kind that is not supported: {reason}; convert it to an 8-bit PNG", name(*format))]
     Unsupported {
         /// What it is.
         format: ImageFormat,
         /// What the decoder says.
-        source: image::ImageError,
+        reason: String,
     },
     /// Decoding it would take too much memory.
     #[error("the {} needs too much memory to decode; convert it to an 8-bit PNG", name(*format))]
@@ -64,11 +64,12 @@ pub enum ImageError {
 }
 
 impl ImageError {
-    pub(super) fn from_decoder(format: ImageFormat, source: image::ImageError) -> Self {
-        match source {
+    pub(super) fn from_decoder(format: ImageFormat, error: image::ImageError) -> Self {
+        let reason = error.to_string();
+        match error {
             image::ImageError::Limits(_) => Self::TooMuchMemory { format },
-            image::ImageError::Unsupported(_) => Self::Unsupported { format, source },
-            source => Self::Broken { format, source },
+            image::ImageError::Unsupported(_) => Self::Unsupported { format, reason },
+            _ => Self::Broken { format, reason },
         }
     }
 }
