@@ -61,29 +61,60 @@ pub fn relative_error<'a>(
     }
 }
 
-/// `storymem export` of the tiny checkpoint tree.
-pub fn export_command(out: &Path, flags: &[&str], lora: Option<&Path>) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
-    command
-        .args(["export", "--components"])
-        .arg(fixture("tiny/base_i2v_diffusers"))
-        .arg("--transformer")
-        .arg(fixture("tiny/base_i2v"))
-        .args(flags)
-        .arg("--out")
-        .arg(out);
-    if let Some(lora) = lora {
-        command.arg("--lora").arg(lora);
-    }
-    command
+/// The checkpoint trees with golden outputs: one as users download it, and one that differs from it in every
+/// dimension, naming, type and number of shards.
+pub const TREES: [&str; 2] = ["tiny", "variant"];
+
+/// A golden file of a tree.
+pub fn golden(tree: &str, name: &str) -> BTreeMap<String, ArrayD<f32>> {
+    load(&fixture(tree).join("golden").join(format!("{name}.safetensors")))
 }
 
-/// A bundle of the tiny tree, made by the command, with or without the MI2V adapter; and the folder it lives in.
-pub fn exported(flags: &[&str], lora: bool) -> (Bundle, TempDir) {
+/// `golden.json` of a tree.
+pub fn facts(tree: &str) -> serde_json::Value {
+    let json = std::fs::read(fixture(tree).join("golden/golden.json")).unwrap();
+    serde_json::from_slice(&json).unwrap()
+}
+
+/// `storymem export --dtype f32` of a tree, with the adapter for `variant` or without one.
+pub fn export(tree: &str, out: &Path, variant: &str, adapter: bool, flags: &[&str]) {
+    let tree = fixture(tree);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
+    command.args(["export", "--dtype", "f32", "--variant", variant]).args(flags);
+    command.arg("--components").arg(tree.join("base_i2v_diffusers"));
+    command.arg("--transformer").arg(tree.join("base_i2v"));
+    if adapter {
+        command.arg("--lora").arg(tree.join(format!("storymem/Wan2.2-{}-A14B", variant.to_uppercase())));
+    }
+    let output = command.arg("--out").arg(out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A bundle of a tree for MI2V, made by the command; and the folder it lives in.
+pub fn exported(tree: &str, adapter: bool, flags: &[&str]) -> (Bundle, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bundle");
-    let adapter = fixture("tiny/storymem/Wan2.2-MI2V-A14B");
-    let output = export_command(&path, flags, lora.then_some(&adapter)).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    export(tree, &path, "mi2v", adapter, flags);
     (Bundle::open(&path).unwrap(), folder)
+}
+
+/// Compares arrays with references and keeps what is too far off, so that a test reports every failure at once.
+#[derive(Default)]
+pub struct Comparison(Vec<String>);
+
+impl Comparison {
+    /// Compares one array, up to a relative error.
+    pub fn check(&mut self, what: &str, x: &ArrayD<f32>, reference: &ArrayD<f32>, tolerance: f64) {
+        assert_eq!(x.len(), reference.len(), "{what}: {:?} against {:?}", x.shape(), reference.shape());
+        let error = relative_error(x, reference);
+        println!("{what}: {error:.1e}");
+        if error.is_nan() || error > tolerance {
+            self.0.push(format!("{what}: relative error {error:.1e} > {tolerance:.0e}"));
+        }
+    }
+
+    /// Fails if anything was too far off.
+    pub fn finish(self) {
+        assert!(self.0.is_empty(), "{:#?}", self.0);
+    }
 }
