@@ -1,5 +1,7 @@
 //! A checkpoint tree becomes a bundle: values, names, order, types, manifest.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -74,7 +76,7 @@ fn files_hold_the_nets_weights_in_order_and_aligned() {
             for (spec, tensor) in specs.iter().zip(file.iter()) {
                 assert_eq!((tensor.name, tensor.shape), (spec.name.as_str(), spec.shape.as_slice()));
                 let start = tensor.bytes.as_ptr().addr() - base;
-                assert!(start >= end && start % ALIGNMENT == 0, "{}", spec.name);
+                assert!(start >= end && start.is_multiple_of(ALIGNMENT), "{}", spec.name);
                 end = start + tensor.bytes.len();
                 assert_eq!(tensor.bytes.len(), spec.shape.iter().product::<usize>() * tensor.dtype.size());
             }

@@ -1,5 +1,7 @@
 //! Whatever is wrong with a checkpoint is refused by name, before anything is written, and nothing is left behind.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod support;
 
 use std::path::PathBuf;

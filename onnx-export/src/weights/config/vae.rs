@@ -49,7 +49,7 @@ fn check(fields: &Fields, config: &VaeConfig) -> Result<(), ConfigError> {
         return fields.refuse_field("dim_mult", INSTEAD);
     }
     // The decoder halves the channels where it doubles the resolution.
-    if config.base_dim % 2 != 0 {
+    if !config.base_dim.is_multiple_of(2) {
         return fields.refuse_field("base_dim", INSTEAD);
     }
     let finite = |values: &[f32]| values.len() == LATENT && values.iter().all(|v| v.is_finite());
