@@ -24,6 +24,11 @@ fn generate(tree: &str, facts: &Value, pipeline: &Value, folder: &Path, known: &
         Value::Number(both) => both.to_string(),
         by_expert => format!("{},{}", by_expert["high"], by_expert["low"]),
     };
+    // Where the shape follows an image, only the area of the size counts.
+    let size = match pipeline["max_area"].as_u64() {
+        Some(area) => format!("{}x64", area / 64),
+        None => format!("{}x{}", pipeline["width"], pipeline["height"]),
+    };
     let known = known.iter().map(|flag| if flag.starts_with('-') { (*flag).to_owned() } else { input(flag) });
     Command::new(env!("CARGO_BIN_EXE_storymem"))
         .args(["generate", "--prompt", pipeline["prompt"].as_str().unwrap()])
@@ -31,7 +36,7 @@ fn generate(tree: &str, facts: &Value, pipeline: &Value, folder: &Path, known: &
         .arg("--memory")
         .args(memory)
         .args(known)
-        .args(["--size", &format!("{}x{}", pipeline["width"], pipeline["height"])])
+        .args(["--size", &size])
         .args(["--fit", pipeline["fit"].as_str().unwrap_or("reference")])
         .args(["--frames", &number(&pipeline["frames"]), "--steps", &number(&pipeline["steps"])])
         .args(["--seed", &number(&pipeline["seed"]), "--shift", &number(&facts["shift"])])

@@ -41,8 +41,9 @@ pub fn vae(fields: &Fields) -> Result<VaeConfig, ConfigError> {
 }
 
 fn check(fields: &Fields, config: &VaeConfig) -> Result<(), ConfigError> {
-    // Space is halved between the four resolutions, time at the last two of these steps.
-    if config.temperal_downsample != [false, true, true] {
+    // Space is halved at each of the three steps between the four resolutions, time at two of them.
+    let halvings = config.temperal_downsample.iter().filter(|&&temporal| temporal).count();
+    if config.temperal_downsample.len() != 3 || halvings != 2 {
         return fields.refuse_field("temperal_downsample", INSTEAD);
     }
     if config.dim_mult.len() != 4 || config.dim_mult.iter().any(|m| !(1..=64).contains(m)) {
