@@ -6,6 +6,7 @@ mod golden;
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use proptest::prelude::*;
 use storymem::pipeline::text::{MAX_TOKENS, TextError, Tokenizer, Tokens, clean};
@@ -13,7 +14,7 @@ use storymem::pipeline::text::{MAX_TOKENS, TextError, Tokenizer, Tokens, clean};
 const TOKENIZER: &str = "tiny/base_i2v_diffusers/tokenizer/tokenizer.json";
 
 fn tokenizer() -> Tokenizer {
-    Tokenizer::open(golden::fixture(TOKENIZER)).unwrap()
+    Tokenizer::open(&golden::fixture(TOKENIZER)).unwrap()
 }
 
 #[test]
@@ -88,7 +89,7 @@ fn padding_and_cutting_asked_for_in_the_file_are_ignored() {
 
 #[test]
 fn what_is_no_tokenizer_is_refused_by_name() {
-    let missing = Tokenizer::open("no/such/tokenizer.json").unwrap_err();
+    let missing = Tokenizer::open(Path::new("no/such/tokenizer.json")).unwrap_err();
     assert!(matches!(missing, TextError::Read { .. }));
     assert!(
         missing.to_string().starts_with("the tokenizer `no/such/tokenizer.json` can't be read: "),
