@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod golden;
+mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ struct Expected {
 }
 
 fn file(name: &str) -> Vec<u8> {
-    fs::read(golden::fixture("images").join(name)).unwrap()
+    fs::read(common::fixture("images").join(name)).unwrap()
 }
 
 fn expected() -> BTreeMap<String, Expected> {
@@ -50,7 +50,7 @@ fn every_kind_becomes_the_rgb_of_pillow() {
 #[test]
 fn the_reference_images_are_read_exactly() {
     for name in ["first", "memory_0", "memory_3", "motion_4"] {
-        let path = golden::fixture(&format!("tiny/inputs/{name}.png"));
+        let path = common::fixture(&format!("tiny/inputs/{name}.png"));
         assert_eq!(decode(&fs::read(&path).unwrap()).unwrap(), image::open(path).unwrap().into_rgb8());
     }
 }

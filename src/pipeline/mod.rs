@@ -25,6 +25,7 @@ pub use codec::VideoCodec;
 pub use denoiser::{Contexts, Denoiser};
 pub use error::PipelineError;
 pub use generator::ShotPipeline;
+pub use images::ImageError;
 pub use noise::draw_seed;
 pub use onnx_export::bundle::Guidance;
 pub use progress::{Observer, Progress, Stage};

@@ -61,6 +61,17 @@ pub fn relative_error<'a>(
     }
 }
 
+/// The greatest |x − reference|.
+pub fn max_error<'a>(
+    x: impl IntoIterator<Item = &'a f32>,
+    reference: impl IntoIterator<Item = &'a f32>,
+) -> f32 {
+    let (x, reference): (Vec<_>, Vec<_>) = (x.into_iter().collect(), reference.into_iter().collect());
+    assert_eq!(x.len(), reference.len());
+    // `max` would drop a NaN.
+    x.iter().zip(&reference).map(|(x, r)| (*x - *r).abs()).fold(0.0, |a, b| if b <= a { a } else { b })
+}
+
 /// The checkpoint trees with golden outputs: one as users download it, and one that differs from it in every
 /// dimension, naming, type and number of shards.
 pub const TREES: [&str; 2] = ["tiny", "variant"];

@@ -61,8 +61,7 @@ impl Tokenizer {
     /// # Errors
     /// [`TextError::Read`] or [`TextError::Invalid`], the latter also when the tokenizer does not end what it encodes
     /// with `</s>`, as the text encoder expects.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, TextError> {
-        let path = path.as_ref();
+    pub fn open(path: &Path) -> Result<Self, TextError> {
         let bytes =
             std::fs::read(path).map_err(|reason| TextError::Read { path: path.to_owned(), reason })?;
         Self::from_bytes(&bytes).map_err(|reason| TextError::Invalid { path: path.to_owned(), reason })
