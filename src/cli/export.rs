@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -108,7 +110,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return Ok(());
     }
 
-    let stop = interrupt::flag()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let on_interrupt = Arc::clone(&stop);
+    interrupt::on_interrupt(move || on_interrupt.store(true, Ordering::Relaxed))?;
     let bar = ProgressBar::new(plan.bytes()).with_style(
         ProgressStyle::with_template("{msg:18} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
             .context("the progress bar's template is valid")?,

@@ -2,4 +2,5 @@
 
 pub mod demo;
 pub mod export;
+pub mod generate;
 mod interrupt;

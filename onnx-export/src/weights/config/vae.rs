@@ -44,8 +44,9 @@ pub(crate) fn check(config: &VaeConfig) -> Result<(), String> {
     if *z_dim != LATENT {
         return Err(format!("an autoencoder of {z_dim} latent channels"));
     }
-    // Space is halved between the four resolutions, time at the last two of these steps.
-    if *temperal_downsample != [false, true, true] {
+    // Space is halved at each of the three steps between the four resolutions, time at two of them.
+    let halvings = temperal_downsample.iter().filter(|&&temporal| temporal).count();
+    if temperal_downsample.len() != 3 || halvings != 2 {
         return Err(format!("another net (`temperal_downsample` is {temperal_downsample:?})"));
     }
     if dim_mult.len() != 4 || dim_mult.iter().any(|mult| !(1..=64).contains(mult)) {
