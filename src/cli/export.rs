@@ -99,7 +99,6 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     BundleWriter::check_free(&args.out)?;
     let plan = Plan::check(&options)?;
     for warning in plan.warnings() {
-        tracing::warn!("{warning}");
         eprintln!("warning: {warning}");
     }
     if args.dry_run {
