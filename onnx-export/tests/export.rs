@@ -459,6 +459,11 @@ fn a_damaged_bundle_does_not_open() {
     tree.edit_json("out/bundle/manifest.json", serde_json::json!({"format": Manifest::FORMAT}));
     assert!(matches!(Bundle::open(&tree.out()), Err(BundleError::Manifest { .. })), "an unknown field");
     std::fs::write(&manifest, &whole).unwrap();
+    let text = String::from_utf8(whole.clone()).unwrap();
+    std::fs::write(&manifest, text.replace("\"num_heads\": 2", "\"num_heads\": 0")).unwrap();
+    let message = Bundle::open(&tree.out()).unwrap_err().to_string();
+    assert!(message.contains("a dimension of 0"), "{message}");
+    std::fs::write(&manifest, &whole).unwrap();
 
     let weights = tree.out().join("weights/vae.safetensors");
     let content = std::fs::read(&weights).unwrap();

@@ -99,11 +99,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     BundleWriter::check_free(&args.out)?;
     let plan = Plan::check(&options)?;
     for warning in plan.warnings() {
-        tracing::warn!("{warning}");
         eprintln!("warning: {warning}");
-    }
-    for report in plan.reports() {
-        println!("{report}");
     }
     if args.dry_run {
         for net in plan.nets() {
@@ -173,13 +169,13 @@ impl Args {
     }
 }
 
-/// One line about a net: tensors by type, size and, once it is written, time.
+/// One line about a net: its keys, tensors by type, size and, once it is written, time.
 fn summary(net: &NetPlan, written: Option<&WrittenNet>) -> String {
     let types: Vec<_> = net.dtypes().iter().map(|(dtype, count)| format!("{count} {dtype}")).collect();
-    let (name, types) = (net.report().net.name(), types.join(" + "));
+    let (report, types) = (net.report(), types.join(" + "));
     let bytes = HumanBytes(written.map_or(net.bytes(), |written| written.bytes));
     let time = written.map_or(String::new(), |written| format!(", {:.1} s", written.elapsed.as_secs_f64()));
-    format!("{name}: {types}, {bytes}{time}")
+    format!("{report}; {types}, {bytes}{time}")
 }
 
 #[cfg(test)]
