@@ -1,5 +1,7 @@
 //! The engine's promises: a run can be stopped, and what is missing is said in words.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::fs::File;

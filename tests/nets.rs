@@ -1,5 +1,7 @@
 //! Every net against the reference, on bundles made by `storymem export`.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use common::{Comparison, TREES, exported, facts, golden, runtime};
