@@ -130,6 +130,7 @@ impl ShotPipeline {
         };
         let (tokens, prompt) = encode(run, "prompt", 1, &run.request.prompt)?;
         let (_, negative) = encode(run, "negative prompt", 2, &run.request.negative_prompt)?;
+        self.text_encoder.set_aside();
         run.keep("prompt_embeds", &prompt);
         run.keep("negative_prompt_embeds", &negative);
         Ok((tokens, [prompt, negative]))
@@ -219,7 +220,12 @@ impl ShotPipeline {
             };
             let contexts = match expert {
                 Some((of_high, contexts)) if of_high == is_high => contexts,
-                _ => denoiser.contexts(weights, prompt, negative, run.stop)?,
+                _ => {
+                    // The experts take turns once, at the boundary.
+                    let other = if is_high { &self.low } else { &self.high };
+                    other.set_aside();
+                    denoiser.contexts(weights, prompt, negative, run.stop)?
+                }
             };
             let velocity = denoiser.velocity(weights, &contexts, &latents, timestep, guidance, run.stop)?;
             expert = Some((is_high, contexts));
@@ -234,6 +240,8 @@ impl ShotPipeline {
             }
             run.progress(Stage::Denoise, i + 1, steps)?;
         }
+        self.high.set_aside();
+        self.low.set_aside();
         run.keep("latent", &latents);
         Ok(latents)
     }
