@@ -4,6 +4,7 @@ use clap::Parser;
 use storymem::cli;
 
 #[derive(Parser)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it lives as long as the process")]
 #[command(version, about)]
 enum Command {
     Export(cli::export::Args),

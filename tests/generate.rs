@@ -1,5 +1,7 @@
 //! `storymem export` and `storymem generate` as a user types them, against the reference's whole pipelines.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! What the tests share: fixtures, goldens, a loaded runtime.
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
