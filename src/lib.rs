@@ -3,6 +3,7 @@
 //! An arrow may go only downwards: `api -> queue -> storage`; `worker -> pipeline -> engine -> onnx-export`.
 //! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
 
+pub mod api;
 pub mod config;
 pub mod pipeline;
 pub mod queue;

@@ -25,15 +25,17 @@ pub fn parse<P: Parser>() -> P {
 /// As clap; also when the file can't be read, or has a key that is no flag or a value that can't be one.
 pub fn try_parse_from<P: Parser>(args: impl IntoIterator<Item = OsString>) -> Result<P, clap::Error> {
     let args: Vec<OsString> = args.into_iter().collect();
-    let command = with_environment(P::command().arg(
-        Arg::new(CONFIG)
-            .long(CONFIG)
-            .global(true)
-            .value_name("FILE")
-            .value_hint(ValueHint::FilePath)
-            .value_parser(value_parser!(PathBuf))
-            .help("A TOML file with a key for each flag that is not given otherwise"),
-    ));
+    let command = with_environment(
+        P::command().arg(
+            Arg::new(CONFIG)
+                .long(CONFIG)
+                .global(true)
+                .value_name("FILE")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(value_parser!(PathBuf))
+                .help("A TOML file with a key for each flag that is not given otherwise"),
+        ),
+    );
     // Whatever else is wrong comes up in the second parse.
     let first = command.clone().ignore_errors(true).try_get_matches_from(&args);
     let command = match first.ok().as_ref().and_then(config_file) {

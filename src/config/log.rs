@@ -32,7 +32,8 @@ impl LogConfig {
     /// # Errors
     /// When the process logs already.
     pub fn init(&self) -> anyhow::Result<()> {
-        let builder = tracing_subscriber::fmt().with_writer(io::stderr).with_env_filter(EnvFilter::new(&self.filter));
+        let builder =
+            tracing_subscriber::fmt().with_writer(io::stderr).with_env_filter(EnvFilter::new(&self.filter));
         match self.log_format {
             LogFormat::Text => builder.try_init(),
             LogFormat::Json => builder.json().flatten_event(true).try_init(),

@@ -64,11 +64,24 @@ impl FailureCode {
         Self::PublishFailed,
     ];
 
+    /// The word.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::WorkerLost => "worker_lost",
+            Self::NanLatents => "nan_latents",
+            Self::InvalidRequest => "invalid_request",
+            Self::InputUnreadable => "input_unreadable",
+            Self::PublishFailed => "publish_failed",
+        }
+    }
+
     /// What happened, for the documentation.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::WorkerLost => "its worker ended or fell silent in each of the attempts a job has",
-            Self::NanLatents => "the latents became NaN or infinite; another seed or a lower guidance scale may help",
+            Self::NanLatents => {
+                "the latents became NaN or infinite; another seed or a lower guidance scale may help"
+            }
             Self::InvalidRequest => "the bundle of the worker that took it can't serve the request",
             Self::InputUnreadable => "a stored image could not be read or decoded any more",
             Self::PublishFailed => "the video could not be written; most often the disk is full",

@@ -75,7 +75,8 @@ impl Queue {
         let token = Uuid::now_v7();
         let mut tx = self.write().await?;
         self.give_back(&mut tx, Lost::Expired, now).await?;
-        let mut sql = QueryBuilder::<Sqlite>::new("UPDATE jobs SET status = 'running', version = version + 1");
+        let mut sql =
+            QueryBuilder::<Sqlite>::new("UPDATE jobs SET status = 'running', version = version + 1");
         sql.push(", attempt = attempt + 1, worker = ").push_bind(worker);
         sql.push(", lease_token = ").push_bind(token.hyphenated());
         sql.push(", lease_until = ").push_bind(now.after(self.policy.lease));
@@ -119,7 +120,9 @@ impl Queue {
     }
 
     async fn has_work(&self, serves: &[Variant]) -> Result<bool, QueueError> {
-        let mut sql = QueryBuilder::<Sqlite>::new("SELECT 1 WHERE EXISTS (SELECT 1 FROM jobs WHERE status = 'queued' AND ");
+        let mut sql = QueryBuilder::<Sqlite>::new(
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM jobs WHERE status = 'queued' AND ",
+        );
         push_requires(&mut sql, serves);
         sql.push(") OR EXISTS (SELECT 1 FROM jobs WHERE lease_token IS NOT NULL AND lease_until < ");
         sql.push_bind(self.now()).push(")");
@@ -235,14 +238,16 @@ pub(super) async fn end_attempt(
     outcome: Outcome,
     detail: Option<&str>,
 ) -> Result<(), QueueError> {
-    sqlx::query("UPDATE attempts SET ended_at = $3, outcome = $4, detail = $5 WHERE job = $1 AND attempt = $2")
-        .bind(job.hyphenated())
-        .bind(attempt)
-        .bind(now)
-        .bind(Word(outcome))
-        .bind(detail)
-        .execute(db)
-        .await?;
+    sqlx::query(
+        "UPDATE attempts SET ended_at = $3, outcome = $4, detail = $5 WHERE job = $1 AND attempt = $2",
+    )
+    .bind(job.hyphenated())
+    .bind(attempt)
+    .bind(now)
+    .bind(Word(outcome))
+    .bind(detail)
+    .execute(db)
+    .await?;
     Ok(())
 }
 

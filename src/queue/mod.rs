@@ -28,14 +28,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
 use sqlx::{Sqlite, Transaction};
 use uuid::Uuid;
 
 pub use clock::{Clock, Millis, SystemClock};
-pub use job::{
-    Failure, FailureCode, Image, Job, JobInput, Made, NewJob, Reached, Role, Spec, Status,
-};
+pub use job::{Failure, FailureCode, Image, Job, JobInput, Made, NewJob, Reached, Role, Spec, Status};
 pub use lease::{Claim, Ending, Lease, Order};
 pub use read::{Attempt, Filter, Outcome};
 pub use workers::Worker;

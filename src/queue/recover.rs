@@ -31,10 +31,11 @@ impl Queue {
     /// When the database fails.
     pub async fn recover(&self) -> Result<usize, QueueError> {
         let now = self.now();
-        let expired = sqlx::query("SELECT 1 FROM jobs WHERE lease_token IS NOT NULL AND lease_until < $1 LIMIT 1")
-            .bind(now)
-            .fetch_optional(&self.reader)
-            .await?;
+        let expired =
+            sqlx::query("SELECT 1 FROM jobs WHERE lease_token IS NOT NULL AND lease_until < $1 LIMIT 1")
+                .bind(now)
+                .fetch_optional(&self.reader)
+                .await?;
         if expired.is_none() {
             return Ok(0);
         }
@@ -98,7 +99,8 @@ impl Queue {
                 false => (Status::Queued, Outcome::Lost),
             };
             let failed = (status == Status::Failed).then_some(Word(FailureCode::WorkerLost));
-            let detail = failed.as_ref().map(|_| format!("its worker was lost {counted} times; the last time, {why}"));
+            let detail =
+                failed.as_ref().map(|_| format!("its worker was lost {counted} times; the last time, {why}"));
             sqlx::query(
                 "UPDATE jobs SET status = $2, version = version + 1, lease_token = NULL, lease_until = NULL,
                     stage = CASE $2 WHEN 'queued' THEN NULL ELSE stage END,

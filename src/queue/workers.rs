@@ -50,9 +50,10 @@ impl Queue {
     /// When the database fails.
     pub async fn workers_alive(&self, span: Duration) -> Result<Vec<Worker>, QueueError> {
         let now = self.now();
-        let workers: Vec<Worker> = sqlx::query_as("SELECT * FROM workers WHERE ended_at IS NULL ORDER BY started_at")
-            .fetch_all(&self.reader)
-            .await?;
+        let workers: Vec<Worker> =
+            sqlx::query_as("SELECT * FROM workers WHERE ended_at IS NULL ORDER BY started_at")
+                .fetch_all(&self.reader)
+                .await?;
         Ok(workers.into_iter().filter(|worker| worker.seen_at.after(span) >= now).collect())
     }
 }

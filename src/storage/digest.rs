@@ -37,6 +37,7 @@ impl fmt::Display for Digest {
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not a SHA-256 in lower-case hex")))
+        Self::parse(&text)
+            .ok_or_else(|| de::Error::custom(format!("`{text}` is not a SHA-256 in lower-case hex")))
     }
 }

@@ -87,7 +87,8 @@ impl Storage {
             return Ok(digest);
         }
         let tmp = self.root.join("tmp");
-        let mut file = tempfile::Builder::new().prefix("input-").tempfile_in(&tmp).map_err(failed("write to", &tmp))?;
+        let mut file =
+            tempfile::Builder::new().prefix("input-").tempfile_in(&tmp).map_err(failed("write to", &tmp))?;
         file.write_all(bytes).map_err(failed("write", file.path()))?;
         file.as_file().sync_all().map_err(failed("sync", file.path()))?;
         // A second writer of the same bytes may come between: its file is as good as ours.
@@ -111,7 +112,8 @@ impl Storage {
     /// When it can't be made.
     pub fn stage_result(&self, job: Uuid, token: Uuid) -> Result<StagedResult, StorageError> {
         let tmp = self.root.join("tmp");
-        let folder = tempfile::Builder::new().prefix("result-").tempdir_in(&tmp).map_err(failed("write to", &tmp))?;
+        let folder =
+            tempfile::Builder::new().prefix("result-").tempdir_in(&tmp).map_err(failed("write to", &tmp))?;
         Ok(StagedResult { folder, target: self.result_folder(job, token) })
     }
 
