@@ -12,7 +12,7 @@ use super::limits::{Limits, MOTION_FRAMES, SEED};
 use super::request::{CreateJob, ImageRef};
 use crate::api::Catalog;
 use crate::api::problem::Problem;
-use crate::pipeline::{Dimensions, Fit, Sampling, Size, Variant};
+use crate::pipeline::{Dimensions, Sampling, Size, Variant};
 use crate::queue::{Image, JobInput, NewJob, Role, Spec};
 use crate::storage::Storage;
 
@@ -191,10 +191,8 @@ fn check_size(
         let what = format!("`{}` is more than the {} this service makes", sampling.frames, limits.frames);
         errors.add("/frames", what);
     }
-    if sampling.fit == Fit::Reference && reference.is_none() {
-        // The images are wrong, which is already said.
-        sampling.fit = Fit::Size;
-    }
+    // Without a sound image, which is already said, any shape will do.
+    let reference = reference.or(Some(sampling.size));
     let mut made = Dimensions::new(&sampling, variant, reference);
     if let Err(e) = made
         && e.field() == "frames"
