@@ -4,7 +4,11 @@
 //! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
 
 pub mod api;
+pub mod cli;
 pub mod config;
+pub mod engine;
 pub mod pipeline;
 pub mod queue;
 pub mod storage;
+pub mod video;
+pub mod worker;

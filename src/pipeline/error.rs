@@ -1,5 +1,10 @@
 //! What can go wrong while a shot is made.
 
+use onnx_export::bundle::BundleError;
+
+use super::{SizeError, SolverError, TextError};
+use crate::engine::EngineError;
+
 /// Why a shot could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -7,6 +12,21 @@ pub enum PipelineError {
     /// The run was stopped through its [`StopToken`](super::StopToken).
     #[error("the run was stopped")]
     Stopped,
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(EngineError),
+    /// The bundle can't be opened.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+    /// The bundle's tokenizer can't be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// The size or the number of frames does not work.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// The sampler's settings do not work.
+    #[error(transparent)]
+    Solver(#[from] SolverError),
     /// The latents became NaN or infinite.
     #[error(
         "the latents are not finite after step {step} of {steps}; try another seed, a lower guidance scale or f32 weights"
@@ -22,13 +42,24 @@ pub enum PipelineError {
     Request(String),
 }
 
+impl From<EngineError> for PipelineError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Stopped => Self::Stopped,
+            error => Self::Engine(error),
+        }
+    }
+}
+
 impl PipelineError {
     /// A stable word for the kind of failure, as in a job's `error.code`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
             Self::NanLatents { .. } => "nan_latents",
-            Self::Request(_) => "invalid_request",
+            Self::Request(_) | Self::Size(_) | Self::Solver(_) => "invalid_request",
+            Self::Engine(_) => "engine_error",
+            Self::Bundle(_) | Self::Text(_) => "bundle_error",
         }
     }
 }

@@ -3,19 +3,33 @@
 //! Nothing here names ONNX Runtime, HTTP or SQL: the nets are run through `engine`, and whoever wants a video
 //! hands a [`ShotRequest`] to a [`Generator`] and listens through an [`Observer`].
 
+mod codec;
 pub mod condition;
+mod denoiser;
 mod error;
+mod generator;
 pub mod noise;
 mod progress;
+mod recording;
 mod request;
 pub mod resize;
 mod shot;
 pub mod size;
 pub mod solver;
+pub mod text;
+mod text_encoder;
 
+pub use crate::engine::StopToken;
+pub use codec::VideoCodec;
+pub use denoiser::{Contexts, Denoiser};
 pub use error::PipelineError;
+pub use generator::ShotPipeline;
 pub use onnx_export::bundle::Guidance;
-pub use progress::{Observer, Progress, Stage, StopToken};
+pub use progress::{Observer, Progress, Stage};
+pub use recording::Recording;
 pub use request::{Conditioning, Fit, Sampling, ShotRequest, Size, SolverKind, Variant};
 pub use shot::{Effective, Frames, Generator, Shot, Timings};
 pub use size::{Dimensions, SizeError};
+pub use solver::SolverError;
+pub use text::TextError;
+pub use text_encoder::TextEncoder;

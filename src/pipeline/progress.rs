@@ -1,7 +1,4 @@
-//! Progress out, cancellation in: the one small interface between a run and whoever watches it.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! Progress: what a run tells whoever watches it.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,22 +40,4 @@ pub trait Observer {
 /// Hears nothing.
 impl Observer for () {
     fn progress(&mut self, _: Progress) {}
-}
-
-/// Stops a run from any thread. Clones share one flag; a stopped token stays stopped.
-///
-/// The pipeline looks at it between graphs, so a run ends within a fraction of a denoising step.
-#[derive(Clone, Debug, Default)]
-pub struct StopToken(Arc<AtomicBool>);
-
-impl StopToken {
-    /// Asks the run to stop.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether [`stop`](Self::stop) was called.
-    pub fn is_stopped(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
 }

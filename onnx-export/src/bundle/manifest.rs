@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::models::Net;
+use super::StoredTensor;
+use crate::graph::{DataType, WeightSpec};
 use crate::models::umt5::Umt5Config;
 use crate::models::vae::VaeConfig;
 use crate::models::wan::WanConfig;
+use crate::models::{Net, umt5, vae, wan};
 
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +40,11 @@ pub struct Manifest {
 impl Manifest {
     /// The format this version of the software reads and writes.
     pub const FORMAT: u32 = 1;
+
+    /// The tensors of `net`'s weight file, in order: exactly those its graphs take.
+    pub fn tensors(&self, net: Net) -> Vec<StoredTensor> {
+        self.nets.weights(net).into_iter().map(|spec| StoredTensor::new(net, spec, self.dtype)).collect()
+    }
 }
 
 /// What a bundle can make; it decides which inputs a shot may have.
@@ -54,6 +61,29 @@ pub enum BundleVariant {
     T2v,
 }
 
+impl BundleVariant {
+    /// Every variant.
+    pub const ALL: [Self; 4] = [Self::M2v, Self::Mi2v, Self::Mm2v, Self::T2v];
+
+    /// The name used on the command line and in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::M2v => "m2v",
+            Self::Mi2v => "mi2v",
+            Self::Mm2v => "mm2v",
+            Self::T2v => "t2v",
+        }
+    }
+
+    /// Input channels of its transformers.
+    pub fn in_dim(self) -> usize {
+        match self {
+            Self::M2v | Self::Mi2v | Self::Mm2v => 36,
+            Self::T2v => 16,
+        }
+    }
+}
+
 /// Element types of weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +96,35 @@ pub enum Dtype {
     F32,
 }
 
+impl Dtype {
+    /// Bytes of an element.
+    pub fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+        }
+    }
+
+    /// The name used in safetensors headers and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "F16",
+            Self::Bf16 => "BF16",
+            Self::F32 => "F32",
+        }
+    }
+}
+
+impl From<Dtype> for DataType {
+    fn from(dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F16 => Self::F16,
+            Dtype::Bf16 => Self::Bf16,
+            Dtype::F32 => Self::F32,
+        }
+    }
+}
+
 /// Dimensions of the nets; both experts have the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,6 +135,17 @@ pub struct Nets {
     pub transformer: WanConfig,
     /// The autoencoder.
     pub vae: VaeConfig,
+}
+
+impl Nets {
+    /// Every weight `net` takes, in the order of use.
+    pub fn weights(&self, net: Net) -> Vec<WeightSpec> {
+        match net {
+            Net::TextEncoder => umt5::weights(&self.text_encoder),
+            Net::TransformerHigh | Net::TransformerLow => wan::weights(&self.transformer),
+            Net::Vae => vae::weights(&self.vae),
+        }
+    }
 }
 
 /// How the model wants to be sampled.
@@ -124,9 +194,9 @@ pub struct LoraFacts {
     pub file: String,
     /// The expert it was merged into.
     pub net: Net,
-    /// Ranks that occur, ascending.
+    /// Ranks that occur, ascending; one twice if it occurs with two scales.
     pub ranks: Vec<usize>,
-    /// Scale of `B A`, by rank, in the order of `ranks`.
+    /// Scale of `B A`, in the order of `ranks`.
     pub scales: Vec<f64>,
     /// Weights it changed.
     pub merged: usize,

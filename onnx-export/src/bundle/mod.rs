@@ -1,5 +1,36 @@
 //! The bundle: the folder that `storymem export` writes and everything else opens.
+//!
+//! ```text
+//! manifest.json                 what the bundle holds and how it wants to be sampled
+//! weights/NET.safetensors       tensors in the order of use, under canonical names, aligned to 64 bytes
+//! tokenizer.json
+//! graphs/                       the graphs of the default profile, to be looked at
+//! ```
+//!
+//! [`BundleWriter`] is the only way to make one and [`Bundle::open`] the only way to read one.
 
+mod digest;
+mod graphs;
+mod layout;
 mod manifest;
+mod open;
+mod sampling;
+mod writer;
 
+pub use digest::sha256_file;
+pub use layout::{ALIGNMENT, StoredTensor};
 pub use manifest::{BundleVariant, Dtype, FileDigest, Guidance, LoraFacts, Manifest, Nets, SamplingDefaults};
+pub use open::{Bundle, BundleError, WeightFile};
+pub use sampling::NEGATIVE_PROMPT;
+pub use writer::{BundleWriter, WeightWriter, WriteError};
+
+/// The manifest's file name.
+const MANIFEST: &str = "manifest.json";
+
+/// The tokenizer's file name.
+const TOKENIZER: &str = "tokenizer.json";
+
+/// A net's weight file, relative to the bundle.
+fn weight_path(net: crate::models::Net) -> String {
+    format!("weights/{}.safetensors", net.name())
+}

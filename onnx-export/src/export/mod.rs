@@ -1,0 +1,160 @@
+//! From checkpoints to a bundle.
+//!
+//! [`Plan::check`] reads configs and headers and decides everything: which key becomes which tensor, what is merged
+//! into it and how it is stored. Only a plan that is whole can be [written](Plan::write), so a mistake shows in
+//! seconds and not after an hour of copying.
+
+mod experts;
+mod plan;
+mod write;
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+pub use plan::{NetPlan, Plan};
+pub use write::{Exported, Progress, WrittenNet};
+
+use crate::bundle::{BundleVariant, Dtype, WriteError};
+use crate::models::Net;
+use crate::weights::checkpoint::CheckpointError;
+use crate::weights::config::ConfigError;
+use crate::weights::lora::{LoraError, LoraScale};
+use crate::weights::matching::KeyReport;
+
+/// What a bundle is made from.
+#[derive(Clone, Debug)]
+pub struct ExportOptions {
+    /// Folder with `text_encoder/`, `vae/` and `tokenizer/` in diffusers' layout.
+    pub components: PathBuf,
+    /// Folder with the two experts.
+    pub transformer: PathBuf,
+    /// StoryMem's adapters: a folder with `backbone_{high,low}_noise.safetensors`.
+    pub lora: Option<PathBuf>,
+    /// How the scale of StoryMem's adapters follows from their rank.
+    pub lora_scale: LoraScale,
+    /// Further adapters, merged with the scale `alpha / rank`.
+    pub adapters: Vec<AdapterFile>,
+    /// What the bundle shall make.
+    pub variant: BundleVariant,
+    /// Type of the transformers' and text encoder's matrices.
+    pub dtype: Dtype,
+}
+
+/// A further adapter, written `FILE@high=STRENGTH` or `FILE@low=STRENGTH`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AdapterFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The expert it is for.
+    pub net: Net,
+    /// What its scale is multiplied with.
+    pub strength: f64,
+}
+
+impl FromStr for AdapterFile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (path, rest) = text.rsplit_once('@')?;
+            let (expert, strength) = rest.split_once('=')?;
+            let net = match expert {
+                "high" => Net::TransformerHigh,
+                "low" => Net::TransformerLow,
+                _ => return None,
+            };
+            let strength = strength.parse().ok().filter(|strength: &f64| strength.is_finite())?;
+            (!path.is_empty()).then(|| Self { path: path.into(), net, strength })
+        };
+        parse().ok_or_else(|| {
+            format!("`{text}` is not an adapter; write `FILE@high=STRENGTH` or `FILE@low=STRENGTH`")
+        })
+    }
+}
+
+/// Why a bundle can't be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// A checkpoint can't be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A config can't be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An adapter can't be used.
+    #[error(transparent)]
+    Lora(#[from] LoraError),
+    /// The bundle can't be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A file can't be read.
+    #[error("can't read `{path}`: {reason}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        reason: std::io::Error,
+    },
+    /// A folder is not laid out as expected.
+    #[error("`{folder}` {problem}")]
+    Layout {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong, and what would work.
+        problem: String,
+    },
+    /// The tokenizer is damaged or does not belong to the text encoder.
+    #[error("`{path}` {problem}; use the tokenizer that came with the text encoder")]
+    Tokenizer {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The nets do not fit each other.
+    #[error("{0}; use components and transformers of the same release")]
+    Nets(String),
+    /// The transformers can't make the variant.
+    #[error(
+        "variant `{variant}` needs transformers of {needed} input channels, these have {found}; use {instead}"
+    )]
+    Variant {
+        /// The variant.
+        variant: &'static str,
+        /// Channels it needs.
+        needed: usize,
+        /// Channels there are.
+        found: usize,
+        /// What would fit.
+        instead: &'static str,
+    },
+    /// StoryMem's adapters were given for a bundle without memory.
+    #[error("variant `t2v` takes no StoryMem LoRA; drop `--lora {0}` or choose `m2v`, `mi2v` or `mm2v`")]
+    LoraOnT2v(PathBuf),
+    /// Keys are missing, unexpected or unfit.
+    #[error("checkpoint and config do not agree: {}; copy or download what is damaged again", join(.0))]
+    Keys(Vec<KeyReport>),
+    /// The export was stopped.
+    #[error("the export was stopped; nothing was written")]
+    Stopped,
+}
+
+fn join(reports: &[KeyReport]) -> String {
+    reports.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapter_files_are_parsed_from_the_right() {
+        let adapter: AdapterFile = "a@b=c/x.safetensors@low=-0.5".parse().unwrap();
+        let path = PathBuf::from("a@b=c/x.safetensors");
+        assert_eq!(adapter, AdapterFile { path, net: Net::TransformerLow, strength: -0.5 });
+        for text in ["", "folder", "@high=1", "x@both=1", "x@high", "x@high=", "x@low=inf", "x@low=nan"] {
+            assert!(text.parse::<AdapterFile>().is_err(), "{text}");
+        }
+    }
+}

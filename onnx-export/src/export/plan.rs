@@ -1,0 +1,323 @@
+//! Checking what an export is given, before anything is written.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::experts::Experts;
+use super::{ExportError, ExportOptions};
+use crate::bundle::{BundleVariant, LoraFacts, Manifest, Nets, SamplingDefaults, StoredTensor};
+use crate::graph::WeightSpec;
+use crate::models::Net;
+use crate::weights::checkpoint::Checkpoint;
+use crate::weights::config::{self, Fields};
+use crate::weights::lora::{Adapter, LoraScale};
+use crate::weights::matching::{KeyReport, assign};
+use crate::weights::names::{NameTable, Naming};
+
+/// An export of which everything is known but the values.
+#[derive(Debug)]
+pub struct Plan {
+    /// The manifest, but for what is known only once files are read and written: their digests.
+    pub(super) manifest: Manifest,
+    pub(super) nets: Vec<NetPlan>,
+    pub(super) tokenizer: Vec<u8>,
+    pub(super) sources: Vec<PathBuf>,
+    warnings: Vec<String>,
+}
+
+/// What becomes of one net.
+#[derive(Debug)]
+pub struct NetPlan {
+    pub(super) checkpoint: Checkpoint,
+    /// For each stored tensor, the checkpoint's key that holds it.
+    pub(super) keys: Vec<String>,
+    pub(super) stored: Vec<StoredTensor>,
+    pub(super) adapters: Vec<Adapter>,
+    report: KeyReport,
+}
+
+impl Plan {
+    /// Reads every config and header, and checks that all of it fits together.
+    ///
+    /// # Errors
+    /// When a file is missing or damaged, a net is of another architecture, a key is missing, unexpected, mis-shaped
+    /// or unused, or the parts do not fit each other.
+    pub fn check(options: &ExportOptions) -> Result<Self, ExportError> {
+        let ExportOptions { components, variant, dtype, .. } = options;
+        if let (BundleVariant::T2v, Some(lora)) = (variant, &options.lora) {
+            return Err(ExportError::LoraOnT2v(lora.clone()));
+        }
+        let experts = Experts::open(&options.transformer, components)?;
+        let text_folder = components.join("text_encoder");
+        let vae_folder = components.join("vae");
+        let [text_config, vae_config] = [&text_folder, &vae_folder].map(|folder| folder.join("config.json"));
+        let nets = Nets {
+            text_encoder: config::umt5(&Fields::read(&text_config)?)?,
+            transformer: experts.config,
+            vae: config::vae(&Fields::read(&vae_config)?)?,
+        };
+        check_fit(&nets, *variant)?;
+
+        let tokenizer_path = components.join("tokenizer").join("tokenizer.json");
+        let tokenizer = read_tokenizer(&tokenizer_path, nets.text_encoder.vocab_size)?;
+        let model_index = components.join("model_index.json");
+        let mut sampling = SamplingDefaults::for_variant(*variant);
+        if let Some(boundary) = boundary(&model_index, *variant)? {
+            sampling.boundary = boundary;
+        }
+
+        let mut sources = vec![text_config, vae_config, tokenizer_path];
+        sources.extend(experts.config_files);
+        sources.extend(Some(model_index).filter(|path| path.exists()));
+        let mut manifest = Manifest {
+            format: Manifest::FORMAT,
+            name: name(options),
+            variant: *variant,
+            random_weights: false,
+            dtype: *dtype,
+            nets,
+            sampling,
+            lora: Vec::new(),
+            sources: Vec::new(),
+            files: Vec::new(),
+            licences: licences(options),
+        };
+
+        let [high, low] = experts.checkpoints;
+        let checkpoints = [Checkpoint::open(&text_folder)?, high, low, Checkpoint::open(&vae_folder)?];
+        let mut plans = Vec::new();
+        for (net, checkpoint) in Net::ALL.into_iter().zip(checkpoints) {
+            plans.push(NetPlan::check(net, &manifest, checkpoint));
+        }
+        let unclean: Vec<KeyReport> =
+            plans.iter().map(|plan| &plan.report).filter(|report| !report.is_clean()).cloned().collect();
+        if !unclean.is_empty() {
+            return Err(ExportError::Keys(unclean));
+        }
+        for plan in &mut plans {
+            manifest.lora.extend(plan.add_adapters(options, &manifest.nets)?);
+            sources.extend(plan.checkpoint.sources().map(Path::to_owned));
+            sources.extend(plan.adapters.iter().map(|adapter| adapter.path().to_owned()));
+        }
+        let warnings = warnings(options, &manifest);
+        Ok(Self { manifest, nets: plans, tokenizer, sources, warnings })
+    }
+
+    /// What became of the keys of each net, in the order of [`Net::ALL`].
+    pub fn reports(&self) -> impl Iterator<Item = &KeyReport> {
+        self.nets.iter().map(|net| &net.report)
+    }
+
+    /// The plan of each net, in the order of [`Net::ALL`].
+    pub fn nets(&self) -> &[NetPlan] {
+        &self.nets
+    }
+
+    /// What the user should know though it is no mistake, in words.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Bytes that will be written, apart from headers, tokenizer and manifest.
+    pub fn bytes(&self) -> u64 {
+        self.nets.iter().map(NetPlan::bytes).sum()
+    }
+}
+
+impl NetPlan {
+    /// What became of the net's keys.
+    pub fn report(&self) -> &KeyReport {
+        &self.report
+    }
+
+    /// Canonical names of its tensors, in the order of use.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.stored.iter().map(|tensor| tensor.name.as_str())
+    }
+
+    /// Bytes of its tensors as they are stored.
+    pub fn bytes(&self) -> u64 {
+        self.stored.iter().map(|tensor| tensor.bytes() as u64).sum()
+    }
+
+    /// Element types of its tensors as they are stored, and how many tensors have them.
+    pub fn dtypes(&self) -> Vec<(&'static str, usize)> {
+        let mut counts = std::collections::BTreeMap::new();
+        for tensor in &self.stored {
+            *counts.entry(tensor.dtype.name()).or_insert(0) += 1;
+        }
+        counts.into_iter().collect()
+    }
+
+    fn check(net: Net, manifest: &Manifest, checkpoint: Checkpoint) -> Self {
+        let specs = manifest.nets.weights(net);
+        let (keys, report) = assign(net, &specs, &table(net, &manifest.nets, &specs), &checkpoint);
+        Self { checkpoint, keys, stored: manifest.tensors(net), adapters: Vec::new(), report }
+    }
+
+    /// Opens the adapters that are for this net.
+    fn add_adapters(&mut self, options: &ExportOptions, nets: &Nets) -> Result<Vec<LoraFacts>, ExportError> {
+        let net = self.report.net;
+        let story_file = match net {
+            Net::TransformerHigh => "backbone_high_noise.safetensors",
+            Net::TransformerLow => "backbone_low_noise.safetensors",
+            Net::TextEncoder | Net::Vae => return Ok(Vec::new()),
+        };
+        let specs = nets.weights(net);
+        let names = table(net, nets, &specs);
+        let mut open = |path: &Path, scale, strength| -> Result<(), ExportError> {
+            self.adapters.push(Adapter::open(path, scale, strength, &names, &specs)?);
+            Ok(())
+        };
+        if let Some(folder) = &options.lora {
+            open(&folder.join(story_file), options.lora_scale, 1.0)?;
+        }
+        for adapter in options.adapters.iter().filter(|adapter| adapter.net == net) {
+            open(&adapter.path, LoraScale::Plain, adapter.strength)?;
+        }
+        let merged: std::collections::BTreeSet<usize> =
+            self.adapters.iter().flat_map(Adapter::weights).collect();
+        self.report.merged = merged.len();
+        Ok(self.adapters.iter().map(|adapter| facts(net, adapter)).collect())
+    }
+}
+
+fn table(net: Net, nets: &Nets, specs: &[WeightSpec]) -> NameTable {
+    let naming = match net {
+        Net::TextEncoder => Naming::TextEncoder,
+        Net::TransformerHigh | Net::TransformerLow => Naming::Transformer,
+        Net::Vae => Naming::Vae { res_blocks: nets.vae.num_res_blocks },
+    };
+    NameTable::new(naming, specs)
+}
+
+fn facts(net: Net, adapter: &Adapter) -> LoraFacts {
+    let (ranks, scales) = adapter.ranks_and_scales().into_iter().unzip();
+    LoraFacts { file: file_name(adapter.path()), net, ranks, scales, merged: adapter.weights().len() }
+}
+
+fn check_fit(nets: &Nets, variant: BundleVariant) -> Result<(), ExportError> {
+    let (text, transformer, vae) = (&nets.text_encoder, &nets.transformer, &nets.vae);
+    if text.d_model != transformer.text_dim {
+        let (has, takes) = (text.d_model, transformer.text_dim);
+        return Err(ExportError::Nets(format!(
+            "the text encoder is {has} wide, the transformers take text {takes} wide"
+        )));
+    }
+    if vae.z_dim != transformer.out_dim {
+        let (has, takes) = (vae.z_dim, transformer.out_dim);
+        return Err(ExportError::Nets(format!(
+            "the autoencoder has {has} latent channels, the transformers {takes}"
+        )));
+    }
+    let (needed, found) = (variant.in_dim(), transformer.in_dim);
+    if needed == found {
+        return Ok(());
+    }
+    let instead = match variant {
+        BundleVariant::T2v => "Wan2.2-T2V-A14B, or another variant",
+        BundleVariant::M2v | BundleVariant::Mi2v | BundleVariant::Mm2v => {
+            "Wan2.2-I2V-A14B, or `--variant t2v`"
+        }
+    };
+    Err(ExportError::Variant { variant: variant.name(), needed, found, instead })
+}
+
+/// Reads the tokenizer, and checks that each of its ids has a row in the token embedding.
+fn read_tokenizer(path: &Path, rows: usize) -> Result<Vec<u8>, ExportError> {
+    let text = std::fs::read(path).map_err(|reason| ExportError::Read { path: path.into(), reason })?;
+    let invalid = |problem: String| ExportError::Tokenizer { path: path.into(), problem };
+    let json: Value = serde_json::from_slice(&text).map_err(|e| invalid(format!("is damaged ({e})")))?;
+    let vocab = &json["model"]["vocab"];
+    let ids = match vocab {
+        Value::Array(pieces) => pieces.len() as u64,
+        Value::Object(pieces) => pieces.values().filter_map(Value::as_u64).max().map_or(0, |id| id + 1),
+        _ => 0,
+    };
+    let added = json["added_tokens"].as_array().into_iter().flatten();
+    let ids = added.filter_map(|token| token["id"].as_u64()).map(|id| id + 1).fold(ids, u64::max);
+    match ids {
+        0 => Err(invalid("holds no vocabulary".into())),
+        ids if ids > rows as u64 => {
+            Err(invalid(format!("has {ids} tokens, the text encoder's embedding only {rows}")))
+        }
+        _ => Ok(text),
+    }
+}
+
+/// The boundary between the experts, if `model_index.json` is there and about the same task.
+fn boundary(model_index: &Path, variant: BundleVariant) -> Result<Option<f64>, ExportError> {
+    if !model_index.exists() {
+        return Ok(None);
+    }
+    let fields = Fields::read(model_index)?;
+    let pipeline = match variant {
+        BundleVariant::T2v => "WanPipeline",
+        BundleVariant::M2v | BundleVariant::Mi2v | BundleVariant::Mm2v => "WanImageToVideoPipeline",
+    };
+    if fields.optional::<String>("_class_name")?.is_none_or(|class| class != pipeline) {
+        return Ok(None);
+    }
+    match fields.optional("boundary_ratio")? {
+        Some(boundary) if !(0.0..=1.0).contains(&boundary) => {
+            let problem = format!("holds the boundary {boundary}, which is not between 0 and 1");
+            Err(ExportError::Layout { folder: model_index.into(), problem })
+        }
+        boundary => Ok(boundary),
+    }
+}
+
+fn name(options: &ExportOptions) -> String {
+    let base = file_name(&options.transformer);
+    match &options.lora {
+        Some(lora) => format!("{} on {base}", file_name(lora)),
+        None => base,
+    }
+}
+
+fn licences(options: &ExportOptions) -> Vec<String> {
+    let mut licences = vec!["Wan2.2 weights: Apache-2.0".to_owned()];
+    if options.lora.is_some() {
+        licences.push("StoryMem weights: cc-by-nc-4.0 (no commercial use)".into());
+    }
+    for adapter in &options.adapters {
+        licences.push(format!("{}: see where it came from", file_name(&adapter.path)));
+    }
+    licences
+}
+
+fn warnings(options: &ExportOptions, manifest: &Manifest) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let variant = manifest.variant.name();
+    match &options.lora {
+        None if manifest.variant != BundleVariant::T2v => warnings.push(format!(
+            "no StoryMem LoRA is merged: plain Wan2.2 weights were not trained to remember, so variant `{variant}` will \
+             hardly follow its memory; pass `--lora` with StoryMem's folder"
+        )),
+        None => {}
+        Some(lora) => {
+            let folder = file_name(lora).to_lowercase();
+            let others = [BundleVariant::Mi2v, BundleVariant::Mm2v].map(BundleVariant::name);
+            if let Some(other) = others.iter().find(|other| folder.contains(*other)) {
+                if manifest.variant != BundleVariant::M2v && *other != variant {
+                    warnings.push(format!("`{}` looks like a LoRA for `{other}`, not for `{variant}`", lora.display()));
+                }
+            }
+        }
+    }
+    let story = manifest.lora.iter().filter(|facts| facts.file.starts_with("backbone_"));
+    for LoraFacts { file, merged, .. } in story {
+        // q, k, v and o of both attentions and the two layers of the feed-forward net.
+        let expected = 10 * manifest.nets.transformer.num_layers;
+        if options.lora.is_some() && *merged != expected {
+            warnings
+                .push(format!("`{file}` changes {merged} weights; StoryMem's adapters change {expected}"));
+        }
+    }
+    warnings
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,144 @@
+//! The transformer's config, in original Wan or in diffusers form.
+
+use std::path::Path;
+
+use super::{ConfigError, Fields};
+use crate::models::wan::WanConfig;
+use crate::weights::checkpoint::Checkpoint;
+use crate::weights::names::Naming;
+
+const INSTEAD: &str = "a transformer of Wan2.2-I2V-A14B (or Wan2.2-T2V-A14B with `--variant t2v`)";
+
+/// Text tokens attended to; diffusers' form does not carry it.
+const TEXT_LEN: usize = 512;
+
+/// Channels of the latent video, in and out.
+const LATENT: usize = 16;
+
+/// Channels in with condition: noise, mask (4) and encoded condition.
+const CONDITIONED: usize = 2 * LATENT + 4;
+
+/// Reads a transformer's config. `checkpoint` holds its weights: the original form does not say how wide the text
+/// embeddings are, the shape of their projection does.
+///
+/// # Errors
+/// When a field is missing or the transformer is not one of Wan's A14B architecture.
+pub fn wan(fields: &Fields, checkpoint: &Checkpoint) -> Result<WanConfig, ConfigError> {
+    let diffusers = fields.has("num_attention_heads");
+    fields.only("_class_name", &class(diffusers).to_owned(), INSTEAD)?;
+    fields.only("patch_size", &[1usize, 2, 2], INSTEAD)?;
+    fields.only("cross_attn_norm", &true, INSTEAD)?;
+    for image in ["image_dim", "added_kv_proj_dim", "pos_embed_seq_len"] {
+        if fields.has(image) {
+            return fields.refuse(format!("a Wan2.1 image-to-video transformer (`{image}` is set)"), INSTEAD);
+        }
+    }
+    refuse_image_branch(checkpoint)?;
+    let config = if diffusers { diffusers_form(fields)? } else { original_form(fields, checkpoint)? };
+    check(fields, &config)?;
+    Ok(config)
+}
+
+/// Refuses a transformer that attends to an image embedding as well (Wan2.1 I2V, FLF2V).
+fn refuse_image_branch(checkpoint: &Checkpoint) -> Result<(), ConfigError> {
+    let parts = ["img_emb.", ".k_img.", ".v_img.", "image_embedder.", ".add_k_proj.", ".add_v_proj."];
+    match checkpoint.names().find(|name| parts.iter().any(|part| name.contains(part))) {
+        None => Ok(()),
+        Some(key) => Err(ConfigError::Unsupported {
+            path: checkpoint.path().into(),
+            found: format!("a Wan2.1 image-to-video transformer (it holds `{key}`)"),
+            instead: INSTEAD,
+        }),
+    }
+}
+
+fn class(diffusers: bool) -> &'static str {
+    if diffusers { "WanTransformer3DModel" } else { "WanModel" }
+}
+
+fn original_form(fields: &Fields, checkpoint: &Checkpoint) -> Result<WanConfig, ConfigError> {
+    match fields.required::<String>("model_type")?.as_str() {
+        "i2v" | "t2v" => {}
+        "ti2v" => return fields.refuse("Wan2.2-TI2V-5B (`model_type` is `ti2v`)".into(), INSTEAD),
+        other => return fields.refuse(format!("another net (`model_type` is `{other}`)"), INSTEAD),
+    }
+    fields.only("qk_norm", &true, INSTEAD)?;
+    fields.only("window_size", &[-1i64, -1], INSTEAD)?;
+    Ok(WanConfig {
+        dim: fields.size("dim")?,
+        ffn_dim: fields.size("ffn_dim")?,
+        freq_dim: fields.size("freq_dim")?,
+        text_dim: text_dim(fields, checkpoint)?,
+        in_dim: fields.size("in_dim")?,
+        out_dim: fields.size("out_dim")?,
+        num_heads: fields.size("num_heads")?,
+        num_layers: fields.size("num_layers")?,
+        eps: fields.epsilon("eps")?,
+        text_len: fields.size("text_len")?,
+    })
+}
+
+fn diffusers_form(fields: &Fields) -> Result<WanConfig, ConfigError> {
+    fields.only("qk_norm", &"rms_norm_across_heads".to_owned(), INSTEAD)?;
+    let num_heads = fields.size("num_attention_heads")?;
+    Ok(WanConfig {
+        dim: num_heads * fields.size("attention_head_dim")?,
+        ffn_dim: fields.size("ffn_dim")?,
+        freq_dim: fields.size("freq_dim")?,
+        text_dim: fields.size("text_dim")?,
+        in_dim: fields.size("in_channels")?,
+        out_dim: fields.size("out_channels")?,
+        num_heads,
+        num_layers: fields.size("num_layers")?,
+        eps: fields.epsilon("eps")?,
+        text_len: TEXT_LEN,
+    })
+}
+
+fn text_dim(fields: &Fields, checkpoint: &Checkpoint) -> Result<usize, ConfigError> {
+    let name = "text_embedding.0.weight";
+    let other = Naming::Transformer.other(name);
+    let found = checkpoint.tensor(name).or_else(|| checkpoint.tensor(&other));
+    match found.map(|tensor| tensor.shape) {
+        Some(&[_, text_dim]) => Ok(text_dim),
+        _ if fields.has("text_dim") => fields.size("text_dim"),
+        _ => {
+            Err(fields.problem("text_dim", format!("is missing, and the checkpoint has no matrix `{name}`")))
+        }
+    }
+}
+
+fn check(fields: &Fields, config: &WanConfig) -> Result<(), ConfigError> {
+    let WanConfig { dim, num_heads, freq_dim, in_dim, out_dim, .. } = *config;
+    let refuse = |found| fields.refuse(found, INSTEAD);
+    if in_dim == 48 || out_dim == 48 {
+        return refuse("Wan2.2-TI2V-5B (48 latent channels)".into());
+    }
+    if in_dim != LATENT && in_dim != CONDITIONED {
+        return refuse(format!("a transformer with {in_dim} input channels (not {LATENT} or {CONDITIONED})"));
+    }
+    if out_dim != LATENT {
+        return refuse(format!("a transformer with {out_dim} output channels (not {LATENT})"));
+    }
+    let head = dim / num_heads;
+    if dim % num_heads != 0 || head % 2 != 0 || head < 6 {
+        // The rotary embedding turns pairs of dimensions, and gives each of three axes at least one pair.
+        return refuse(format!(
+            "a transformer {dim} wide with {num_heads} heads, which don't divide it evenly"
+        ));
+    }
+    if freq_dim % 2 != 0 {
+        return refuse(format!("a timestep embedding of odd width {freq_dim}"));
+    }
+    Ok(())
+}
+
+/// Refuses experts of different dimensions; `path` is the second's config.
+pub(crate) fn same_experts(high: &WanConfig, low: &WanConfig, path: &Path) -> Result<(), ConfigError> {
+    if high == low {
+        return Ok(());
+    }
+    let (path, found) =
+        (path.into(), "a low-noise expert of other dimensions than the high-noise one".into());
+    Err(ConfigError::Unsupported { path, found, instead: "two experts of the same release" })
+}

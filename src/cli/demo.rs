@@ -1,0 +1,96 @@
+//! `storymem demo`: a bundle with tiny random weights.
+
+use std::path::PathBuf;
+
+use onnx_export::bundle::Manifest;
+
+/// Makes a bundle of tiny nets with random weights, to see the service at work; its videos are noise.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The bundle: a folder that does not exist yet, or is empty.
+    #[arg(long, value_name = "BUNDLE", env = "STORYMEM_OUT")]
+    out: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the bundle can't be written.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let Manifest { name, sampling, .. } = onnx_export::demo::write(&args.out)?;
+    let (width, height, frames) = (sampling.width, sampling.height, sampling.frames);
+    println!("wrote `{name}` to {}: {width}x{height}, {frames} frames of noise", args.out.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use onnx_export::bundle::{Bundle, Dtype};
+    use onnx_export::models::Net;
+    use proptest::prelude::*;
+    use tokenizers::Tokenizer;
+
+    use super::*;
+
+    fn demo() -> (tempfile::TempDir, Bundle) {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("demo");
+        run(Args { out: out.clone() }).unwrap();
+        (folder, Bundle::open(&out).unwrap())
+    }
+
+    #[test]
+    fn bundle_says_what_it_is_and_is_the_same_each_time() {
+        let (folder, bundle) = demo();
+        let (other_folder, other) = demo();
+        let manifest = bundle.manifest();
+        assert_eq!(manifest.name, "demo (random weights)");
+        assert!(manifest.random_weights && manifest.lora.is_empty() && manifest.licences.is_empty());
+        assert_eq!(bundle.digest(), other.digest());
+        assert_ne!(folder.path(), other_folder.path());
+    }
+
+    #[test]
+    fn weights_keep_activations_near_unit_scale() {
+        let (_folder, bundle) = demo();
+        for net in Net::ALL {
+            let file = bundle.weights(net).unwrap();
+            for tensor in file.iter().filter(|tensor| tensor.shape.len() == 2 && tensor.dtype == Dtype::F32) {
+                let values: &[f32] = bytemuck::cast_slice(tensor.bytes);
+                let gain = values.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>() / tensor.shape[0] as f64;
+                let table = tensor.name.contains("relative_attention_bias");
+                assert!(table || (0.6..1.5).contains(&gain), "{}: {gain}", tensor.name);
+            }
+        }
+    }
+
+    #[test]
+    fn tokenizer_has_the_shape_of_t5s() {
+        let (_folder, bundle) = demo();
+        let tokenizer = Tokenizer::from_file(bundle.tokenizer_path()).unwrap();
+        let ids = |text: &str| tokenizer.encode(text, true).unwrap().get_ids().to_vec();
+        assert_eq!(tokenizer.token_to_id("<pad>"), Some(0));
+        assert_eq!(ids(""), [1], "an empty prompt is `</s>` alone");
+        assert_eq!(tokenizer.get_vocab_size(true), bundle.manifest().nets.text_encoder.vocab_size);
+        let tokens = tokenizer.encode("a young woman walking", true).unwrap().get_tokens().to_vec();
+        assert_eq!(tokens, ["▁a", "▁young", "▁woman", "▁walking", "</s>"]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_prompt_has_tokens_and_comes_back(prompt in "\\PC{0,60}") {
+            let tokenizer: Tokenizer = TOKENIZER.with(Clone::clone);
+            let encoding = tokenizer.encode(prompt.as_str(), true).unwrap();
+            let unknown = tokenizer.token_to_id("<unk>").unwrap();
+            prop_assert!(encoding.get_ids().iter().all(|&id| id != unknown), "{:?}", encoding.get_tokens());
+            prop_assert_eq!(encoding.get_ids().last(), Some(&1));
+        }
+    }
+
+    thread_local! {
+        static TOKENIZER: Tokenizer = {
+            let (_folder, bundle) = demo();
+            Tokenizer::from_file(bundle.tokenizer_path()).unwrap()
+        };
+    }
+}

@@ -1,0 +1,130 @@
+//! Compiled graphs and their runs.
+
+use std::borrow::Cow;
+
+use onnx_export::graph::{Builder, CpuLowering, DataType, Graph, Lowering, Port};
+use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
+use ort::session::{Session, SessionInputValue};
+
+use super::{Device, EngineError, Runtime, StopToken, Tensor, Weights};
+
+/// One device.
+pub struct Engine {
+    runtime: Runtime,
+    lowering: &'static dyn Lowering,
+}
+
+impl Engine {
+    /// Takes `device` into use.
+    ///
+    /// # Errors
+    /// When it can't be used.
+    pub fn open(runtime: Runtime, device: Device) -> Result<Self, EngineError> {
+        let lowering = match device {
+            Device::Cpu => &CpuLowering,
+            Device::Cann(_) => {
+                let reason = "this version runs on the CPU only; use `--device cpu`".into();
+                return Err(EngineError::Device { device, reason });
+            }
+        };
+        Ok(Self { runtime, lowering })
+    }
+
+    /// Compiles the graph that `build` makes, for weights stored as those of `weights` are whose names are `prefix`
+    /// and the graph's own.
+    ///
+    /// On the CPU this takes milliseconds; what a compiled graph costs is the scratch memory it keeps, so whoever
+    /// compiles one lets go of it when its stage is over.
+    ///
+    /// # Errors
+    /// When ONNX Runtime refuses the graph.
+    pub fn compile(
+        &self,
+        weights: &Weights,
+        prefix: &str,
+        build: impl FnOnce(Builder<'_>) -> Graph,
+    ) -> Result<Compiled, EngineError> {
+        // A weight that is missing here is reported by name when it is bound.
+        let stored = |name: &str| weights.dtype(&full_name(prefix, name)).unwrap_or(DataType::F32);
+        Compiled::new(&self.runtime, build(Builder::new(self.lowering, &stored)))
+    }
+}
+
+/// A graph ready to run.
+pub struct Compiled {
+    name: String,
+    session: Session,
+    inputs: Vec<Port>,
+    weights: Vec<Port>,
+    outputs: Vec<Port>,
+}
+
+impl Compiled {
+    fn new(runtime: &Runtime, graph: Graph) -> Result<Self, EngineError> {
+        let bytes = graph.to_bytes();
+        let Graph { name, inputs, weights, outputs, .. } = graph;
+        match session(runtime, &bytes) {
+            Ok(session) => Ok(Self { name, session, inputs, weights, outputs }),
+            Err(source) => Err(EngineError::Compile { graph: name, source }),
+        }
+    }
+
+    /// [`run_all`](Self::run_all) for a graph of `N` results.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run<const N: usize>(
+        &mut self,
+        inputs: &[&Tensor],
+        weights: &Weights,
+        prefix: &str,
+        stop: &StopToken,
+    ) -> Result<[Tensor; N], EngineError> {
+        let results = self.run_all(inputs, weights, prefix, stop)?;
+        Ok(results.try_into().expect("the caller knows how many results its graph has"))
+    }
+
+    /// Runs the graph on `inputs`, which are in the order of the graph's definition, with the weights whose names are
+    /// `prefix` and the graph's own; gives the results in the order of the definition.
+    ///
+    /// # Errors
+    /// [`EngineError::Stopped`] when `stop` was set before or during the run; when a weight is missing; or what ONNX
+    /// Runtime said.
+    pub fn run_all(
+        &mut self,
+        inputs: &[&Tensor],
+        weights: &Weights,
+        prefix: &str,
+        stop: &StopToken,
+    ) -> Result<Vec<Tensor>, EngineError> {
+        assert_eq!(inputs.len(), self.inputs.len(), "inputs of `{}`", self.name);
+        let mut bound: Vec<(Cow<'_, str>, SessionInputValue<'_>)> =
+            Vec::with_capacity(inputs.len() + self.weights.len());
+        for (port, tensor) in self.inputs.iter().zip(inputs) {
+            bound.push(((&*port.name).into(), (&tensor.0).into()));
+        }
+        for port in &self.weights {
+            bound.push(((&*port.name).into(), weights.value(&full_name(prefix, &port.name))?.into()));
+        }
+        let (session, outputs) = (&mut self.session, &self.outputs);
+        let result = stop.guard(|options| {
+            let mut results = session.run_with_options(bound, options)?;
+            let taken = outputs.iter().map(|port| {
+                let value = results.remove(&port.name).expect("a session gives every output of its graph");
+                Tensor(value)
+            });
+            Ok(taken.collect())
+        })?;
+        result.map_err(|source| EngineError::Run { graph: self.name.clone(), source })
+    }
+}
+
+fn session(runtime: &Runtime, model: &[u8]) -> Result<Session, ort::Error> {
+    SessionBuilder::new(&runtime.environment)?
+        .with_optimization_level(GraphOptimizationLevel::All)?
+        .commit_from_memory(model)
+}
+
+fn full_name(prefix: &str, name: &str) -> String {
+    format!("{prefix}{name}")
+}

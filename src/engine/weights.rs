@@ -1,0 +1,106 @@
+//! Weights, bound straight from the mapped file.
+
+use std::collections::HashMap;
+
+use onnx_export::bundle::{Dtype, WeightFile};
+use onnx_export::graph::DataType;
+use onnx_export::weights::file::TensorView;
+use onnx_export::weights::values::widen;
+use ort::memory::MemoryInfo;
+use ort::value::{PrimitiveTensorElementType, Shape};
+use ort::value::{DynValueTypeMarker, TensorRefMut, ValueRefMut};
+
+use super::EngineError;
+
+/// One net's weights, ready to be bound to graphs.
+///
+/// On the CPU each is a view of the mapped file: opening copies nothing, the operating system reads pages as they
+/// are used and drops them when memory is short, and processes that open the same bundle share them.
+#[derive(Debug)]
+pub struct Weights {
+    // Declared before the map, so that the views are gone when the file is unmapped.
+    views: HashMap<String, View>,
+    file: WeightFile,
+}
+
+#[derive(Debug)]
+struct View {
+    value: ValueRefMut<'static, DynValueTypeMarker>,
+    dtype: DataType,
+}
+
+impl Weights {
+    /// Binds every tensor of `file`.
+    ///
+    /// # Errors
+    /// When ONNX Runtime refuses a tensor.
+    pub fn open(file: WeightFile) -> Result<Self, EngineError> {
+        let views = file
+            .iter()
+            .map(|tensor| Ok((tensor.name.to_owned(), View::new(&tensor)?)))
+            .collect::<Result<_, ort::Error>>()
+            .map_err(EngineError::Tensor)?;
+        Ok(Self { views, file })
+    }
+
+    /// The type in which a weight is stored.
+    ///
+    /// # Errors
+    /// When there is none of that name.
+    pub fn dtype(&self, name: &str) -> Result<DataType, EngineError> {
+        self.view(name).map(|view| view.dtype)
+    }
+
+    /// The rows `rows` of a matrix, widened to f32: how an embedding is looked up without loading its table.
+    ///
+    /// # Errors
+    /// When there is no such matrix, or it has no such row.
+    pub fn rows(&self, name: &str, rows: &[u32]) -> Result<Vec<f32>, EngineError> {
+        let missing = || EngineError::MissingWeight { name: name.into() };
+        let tensor = self.file.tensor(name).ok_or_else(missing)?;
+        let [count, width] = *tensor.shape else { return Err(missing()) };
+        let row_bytes = tensor.bytes.len() / count.max(1);
+        let mut out = vec![0.0; rows.len() * width];
+        for (&row, out) in rows.iter().zip(out.chunks_exact_mut(width)) {
+            let start = row as usize * row_bytes;
+            let bytes = tensor
+                .bytes
+                .get(start..start + row_bytes)
+                .ok_or_else(|| EngineError::MissingRow { name: name.into(), row, rows: count })?;
+            widen(tensor.dtype, bytes, out);
+        }
+        Ok(out)
+    }
+
+    pub(super) fn value(&self, name: &str) -> Result<&ort::value::DynValue, EngineError> {
+        self.view(name).map(|view| &*view.value)
+    }
+
+    fn view(&self, name: &str) -> Result<&View, EngineError> {
+        self.views.get(name).ok_or_else(|| EngineError::MissingWeight { name: name.into() })
+    }
+}
+
+impl View {
+    fn new(tensor: &TensorView<'_>) -> Result<Self, ort::Error> {
+        let (value, dtype) = match tensor.dtype {
+            Dtype::F32 => (bind::<f32>(tensor)?, DataType::F32),
+            Dtype::F16 => (bind::<half::f16>(tensor)?, DataType::F16),
+            Dtype::Bf16 => (bind::<half::bf16>(tensor)?, DataType::Bf16),
+        };
+        Ok(Self { value, dtype })
+    }
+}
+
+fn bind<T: PrimitiveTensorElementType + std::fmt::Debug>(
+    tensor: &TensorView<'_>,
+) -> Result<ValueRefMut<'static, DynValueTypeMarker>, ort::Error> {
+    let shape = Shape::new(tensor.shape.iter().map(|&d| d as i64));
+    // SAFETY: the pointer and the length are those of a tensor in the mapped file, whose header was checked against
+    // the file's length; the bundle aligns tensors to 64 bytes. The file, and so its map, is kept in `Weights` for as long as the view.
+    // ONNX Runtime asks for a mutable pointer but never writes to a graph's inputs.
+    let view: TensorRefMut<'static, T> = unsafe {
+        TensorRefMut::from_raw(MemoryInfo::default(), tensor.bytes.as_ptr().cast_mut().cast(), shape)?
+    };
+    Ok(view.into_dyn())
+}

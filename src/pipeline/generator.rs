@@ -1,0 +1,343 @@
+//! The pipeline itself: a request, a bundle and a device make a shot.
+//!
+//! Each stage opens what it needs and lets go of it when it is over, so that the text encoder's, the autoencoder's and
+//! the transformer's graphs never hold memory side by side.
+
+use std::path::Path;
+use std::time::Instant;
+
+use image::RgbImage;
+use ndarray::{Array2, Array3, Array4, ArrayView4, Axis, s};
+use onnx_export::bundle::{Bundle, BundleVariant, Manifest};
+use onnx_export::models::Net;
+use onnx_export::models::wan::LatentGrid;
+
+use super::codec::VideoCodec;
+use super::condition::{LATENT_CHANNELS, condition, positions};
+use super::denoiser::Denoiser;
+use super::noise::randn;
+use super::resize::resize;
+use super::solver::Solver;
+use super::text::{Tokenizer, Tokens};
+use super::text_encoder::TextEncoder;
+use super::{
+    Conditioning, Dimensions, Effective, Frames, Generator, Observer, PipelineError, Progress, Recording, Shot,
+    ShotRequest, Size, Stage, StopToken, Timings, Variant,
+};
+use crate::engine::{Device, Engine, Runtime, Weights};
+
+/// A bundle on a device, ready to make shots.
+pub struct ShotPipeline {
+    bundle: Bundle,
+    tokenizer: Tokenizer,
+    engine: Engine,
+    text_encoder: Weights,
+    high: Weights,
+    low: Weights,
+    vae: Weights,
+    /// The encoded clip of mid-grey frames that a shot without known frames is given; it depends on the size alone.
+    grey: Option<(Dimensions, Array4<f32>)>,
+}
+
+impl ShotPipeline {
+    /// Opens the bundle in `path` on `device`. Weights are mapped, not read.
+    ///
+    /// # Errors
+    /// When the bundle is not whole or the device can't be used.
+    pub fn open(path: &Path, runtime: Runtime, device: Device) -> Result<Self, PipelineError> {
+        let bundle = Bundle::open(path)?;
+        let engine = Engine::open(runtime, device)?;
+        let tokenizer = Tokenizer::open(&bundle.tokenizer_path())?;
+        let open = |net| Ok::<_, PipelineError>(Weights::open(bundle.weights(net)?)?);
+        let (text_encoder, vae) = (open(Net::TextEncoder)?, open(Net::Vae)?);
+        let (high, low) = (open(Net::TransformerHigh)?, open(Net::TransformerLow)?);
+        if bundle.manifest().random_weights {
+            tracing::warn!(bundle.name = bundle.manifest().name, "the bundle has random weights: videos show noise");
+        }
+        Ok(Self { bundle, tokenizer, engine, text_encoder, high, low, vae, grey: None })
+    }
+
+    /// The bundle's digest; see [`Bundle::digest`].
+    pub fn digest(&self) -> &str {
+        self.bundle.digest()
+    }
+
+    /// As [`Generator::generate`], also keeping what each stage computed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn generate_recorded(
+        &mut self,
+        request: &ShotRequest,
+        observer: &mut dyn Observer,
+        stop: &StopToken,
+        recording: Option<&mut Recording>,
+    ) -> Result<Shot, PipelineError> {
+        let mut run = Run { request, observer, stop, recording };
+        let (variant, dimensions) = self.plan(request)?;
+        let mut timings = Timings::default();
+        let mut warnings = Vec::new();
+
+        let (prompt_tokens, embeds) = timed(&mut timings.text_seconds, || self.encode_text(&mut run, &mut warnings))?;
+        let condition =
+            timed(&mut timings.encode_seconds, || self.encode_frames(&mut run, variant, dimensions))?;
+        let latents = timed(&mut timings.denoise_seconds, || {
+            self.denoise(&mut run, dimensions, condition.as_ref().map(|c| c.view()), &embeds)
+        })?;
+        let video = latents.slice(s![.., request.memory.len().., .., ..]);
+        let frames =
+            timed(&mut timings.decode_seconds, || self.decode(&mut run, variant, dimensions, video))?;
+
+        let effective =
+            Effective { size: dimensions.size(), frames: frames.len(), variant, prompt_tokens };
+        Ok(Shot { frames, effective, warnings, timings })
+    }
+
+    /// What will be made of a request, checked against what the bundle can do.
+    fn plan(&self, request: &ShotRequest) -> Result<(Variant, Dimensions), PipelineError> {
+        let manifest = self.bundle.manifest();
+        let variant = request.conditioning.variant();
+        check_inputs(manifest, request)?;
+        let lead = match &request.conditioning {
+            Conditioning::None => request.memory.first(),
+            Conditioning::FirstFrame(frame) => Some(frame),
+            Conditioning::Motion(frames) => Some(&frames[0]),
+        };
+        Ok((variant, Dimensions::new(&request.sampling, variant, lead.map(size_of))?))
+    }
+
+    /// Embeddings of the prompt and of the negative prompt, and the number of the prompt's tokens.
+    fn encode_text(
+        &self,
+        run: &mut Run<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(usize, [Array2<f32>; 2]), PipelineError> {
+        let nets = &self.bundle.manifest().nets;
+        let text_len = nets.transformer.text_len;
+        run.progress(Stage::Text, 0, 2);
+        let mut encoder = TextEncoder::new(&self.engine, &nets.text_encoder, &self.text_encoder);
+        let mut encode = |run: &mut Run<'_>, what: &str, done: usize, text: &str| {
+            let Tokens { ids, truncated_from } = self.tokenizer.encode(text, text_len)?;
+            if let Some(tokens) = truncated_from {
+                warnings.push(format!("the {what} has {tokens} tokens; only the first {text_len} count"));
+            }
+            let embeds = encoder.encode(&ids, text_len, run.stop)?;
+            run.progress(Stage::Text, done, 2);
+            Ok::<_, PipelineError>((ids.len(), embeds))
+        };
+        let (tokens, prompt) = encode(run, "prompt", 1, &run.request.prompt)?;
+        let (_, negative) = encode(run, "negative prompt", 2, &run.request.negative_prompt)?;
+        run.keep("prompt_embeds", &prompt);
+        run.keep("negative_prompt_embeds", &negative);
+        Ok((tokens, [prompt, negative]))
+    }
+
+    /// The condition `[20, M + T, h, w]`; none for a model that knows no frames.
+    fn encode_frames(
+        &mut self,
+        run: &mut Run<'_>,
+        variant: Variant,
+        dimensions: Dimensions,
+    ) -> Result<Option<Array4<f32>>, PipelineError> {
+        let nets = &self.bundle.manifest().nets;
+        if nets.transformer.condition_channels() == 0 {
+            return Ok(None);
+        }
+        let Dimensions { width, height, lat_w, lat_h, frames, lat_t } = dimensions;
+        let ShotRequest { memory, conditioning, .. } = run.request;
+        let units = memory.len() + lat_t;
+        run.progress(Stage::Encode, 0, units);
+        let mut codec = VideoCodec::new(&self.engine, &nets.vae, &self.vae, lat_h, lat_w);
+
+        let mut memory_latents = Array4::zeros([LATENT_CHANNELS, memory.len(), lat_h, lat_w]);
+        for (i, image) in memory.iter().enumerate() {
+            let latents = codec.encode_image(resize(image, width, height).view(), run.stop)?;
+            memory_latents.index_axis_mut(Axis(1), i).assign(&latents);
+            run.progress(Stage::Encode, i + 1, units);
+        }
+        let known: Vec<Array3<f32>> = match conditioning {
+            Conditioning::None => Vec::new(),
+            Conditioning::FirstFrame(frame) => vec![resize(frame, width, height)],
+            Conditioning::Motion(frames) => frames.iter().map(|f| resize(f, width, height)).collect(),
+        };
+        let video_latents = match &self.grey {
+            Some((of, latents)) if known.is_empty() && *of == dimensions => latents.clone(),
+            _ => {
+                let mut done = memory.len();
+                let stop = run.stop;
+                let latents = codec.encode_clip(&known, frames, stop, || {
+                    done += 1;
+                    run.progress(Stage::Encode, done, units);
+                })?;
+                if known.is_empty() {
+                    self.grey = Some((dimensions, latents.clone()));
+                }
+                latents
+            }
+        };
+        let condition = condition(variant, memory_latents.view(), video_latents.view())
+            .expect("memory and video are encoded at one size");
+        run.keep("condition", &condition);
+        Ok(Some(condition))
+    }
+
+    /// The denoised latents `[16, M + T, h, w]`.
+    fn denoise(
+        &self,
+        run: &mut Run<'_>,
+        dimensions: Dimensions,
+        condition: Option<ArrayView4<'_, f32>>,
+        [prompt, negative]: &[Array2<f32>; 2],
+    ) -> Result<Array4<f32>, PipelineError> {
+        let Manifest { nets, sampling: defaults, .. } = self.bundle.manifest();
+        let sampling = &run.request.sampling;
+        let memory = run.request.memory.len();
+        let grid =
+            LatentGrid { frames: memory + dimensions.lat_t, height: dimensions.lat_h, width: dimensions.lat_w };
+        let mut solver = Solver::new(sampling.solver, sampling.steps, sampling.shift)?;
+        let mut latents = randn(sampling.seed, [LATENT_CHANNELS, grid.frames, grid.height, grid.width]);
+        run.keep("noise", &latents);
+
+        let times = positions(memory, dimensions.lat_t, defaults.memory_stride);
+        let mut denoiser =
+            Denoiser::new(&self.engine, &nets.transformer, &self.high, grid, &times, condition)?;
+        let mut expert: Option<(bool, super::denoiser::Contexts)> = None;
+        let steps = sampling.steps;
+        run.progress(Stage::Denoise, 0, steps);
+        for (i, timestep) in solver.timesteps().to_vec().into_iter().enumerate() {
+            let is_high = timestep as f64 >= defaults.boundary * 1000.0;
+            let (weights, guidance) =
+                if is_high { (&self.high, sampling.guidance.high) } else { (&self.low, sampling.guidance.low) };
+            let contexts = match expert {
+                Some((of_high, contexts)) if of_high == is_high => contexts,
+                _ => denoiser.contexts(weights, prompt, negative, run.stop)?,
+            };
+            let velocity =
+                denoiser.velocity(weights, &contexts, &latents, timestep, guidance, run.stop)?;
+            expert = Some((is_high, contexts));
+            solver.step(&velocity, latents.as_slice_mut().expect("noise is contiguous"))?;
+            if !latents.iter().all(|x| x.is_finite()) {
+                return Err(PipelineError::NanLatents { step: i + 1, steps });
+            }
+            if run.recording.is_some() {
+                let velocity = Array4::from_shape_vec(latents.raw_dim(), velocity)
+                    .expect("a velocity has the shape of its latents");
+                run.keep("predictions", &velocity);
+            }
+            run.progress(Stage::Denoise, i + 1, steps);
+        }
+        run.keep("latent", &latents);
+        Ok(latents)
+    }
+
+    /// The frames of the video part of the latents, known ones dropped.
+    fn decode(
+        &self,
+        run: &mut Run<'_>,
+        variant: Variant,
+        dimensions: Dimensions,
+        latents: ArrayView4<'_, f32>,
+    ) -> Result<Frames, PipelineError> {
+        let Dimensions { lat_w, lat_h, frames, lat_t, .. } = dimensions;
+        let mut codec =
+            VideoCodec::new(&self.engine, &self.bundle.manifest().nets.vae, &self.vae, lat_h, lat_w);
+        let frame_bytes = dimensions.width * dimensions.height * 3;
+        let mut rgb = Vec::with_capacity(frames * frame_bytes);
+        let mut done = 0;
+        run.progress(Stage::Decode, 0, lat_t);
+        let stop = run.stop;
+        codec.decode(latents, stop, |chunk| {
+            // [3, frames, height, width] to [frames, height, width, 3]
+            rgb.extend(chunk.permuted_axes([1, 2, 3, 0]).iter().map(|&x| to_byte(x)));
+            run.keep("frames", &chunk);
+            done += 1;
+            run.progress(Stage::Decode, done, lat_t);
+        })?;
+        rgb.drain(..variant.dropped_frames() * frame_bytes);
+        Ok(Frames { size: dimensions.size(), rgb })
+    }
+}
+
+impl Generator for ShotPipeline {
+    fn manifest(&self) -> &Manifest {
+        self.bundle.manifest()
+    }
+
+    fn generate(
+        &mut self,
+        request: &ShotRequest,
+        observer: &mut dyn Observer,
+        stop: &StopToken,
+    ) -> Result<Shot, PipelineError> {
+        self.generate_recorded(request, observer, stop, None)
+    }
+}
+
+/// One run: what is asked for, and who is told of it.
+struct Run<'r> {
+    request: &'r ShotRequest,
+    observer: &'r mut dyn Observer,
+    stop: &'r StopToken,
+    recording: Option<&'r mut Recording>,
+}
+
+impl Run<'_> {
+    fn progress(&mut self, stage: Stage, step: usize, steps: usize) {
+        self.observer.progress(Progress { stage, step, steps });
+    }
+
+    fn keep<S, D>(&mut self, name: &'static str, array: &ndarray::ArrayBase<S, D>)
+    where
+        S: ndarray::Data<Elem = f32>,
+        D: ndarray::Dimension,
+    {
+        if let Some(recording) = &mut self.recording {
+            recording.keep(name, array);
+        }
+    }
+}
+
+/// Whether a bundle can use the inputs of a request.
+fn check_inputs(manifest: &Manifest, request: &ShotRequest) -> Result<(), PipelineError> {
+    let refuse = |text: String| Err(PipelineError::Request(text));
+    let (memory, most) = (request.memory.len(), manifest.sampling.max_memory);
+    let name = &manifest.name;
+    if manifest.variant == BundleVariant::T2v {
+        return if memory == 0 && matches!(request.conditioning, Conditioning::None) {
+            Ok(())
+        } else {
+            refuse(format!("bundle `{name}` makes video from text alone; leave out memory and known frames"))
+        };
+    }
+    if memory == 0 {
+        return refuse(format!("bundle `{name}` needs at least one memory image"));
+    }
+    if memory > most {
+        return refuse(format!("{memory} memory images are too many; the model takes up to {most}"));
+    }
+    match (&request.conditioning, manifest.variant) {
+        (Conditioning::FirstFrame(_), variant) if variant != BundleVariant::Mi2v => {
+            refuse(format!("bundle `{name}` can't begin at a first frame; use one exported with `--variant mi2v`"))
+        }
+        (Conditioning::Motion(_), variant) if variant != BundleVariant::Mm2v => {
+            refuse(format!("bundle `{name}` can't continue motion; use one exported with `--variant mm2v`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn size_of(image: &RgbImage) -> Size {
+    Size { width: image.width() as usize, height: image.height() as usize }
+}
+
+/// [-1, 1] to 0…255, truncated as StoryMem does.
+fn to_byte(x: f32) -> u8 {
+    ((x + 1.0) / 2.0 * 255.0) as u8
+}
+
+fn timed<T>(seconds: &mut f64, stage: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = stage();
+    *seconds = start.elapsed().as_secs_f64();
+    result
+}
