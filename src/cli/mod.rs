@@ -3,3 +3,7 @@
 pub mod demo;
 pub mod export;
 mod interrupt;
+pub mod openapi;
+pub mod serve;
+mod signals;
+pub mod worker;

@@ -3,12 +3,10 @@
 //! Every flag of every command is also an environment variable and a key of an optional TOML file. [`layers`] adds
 //! both to any clap command, so that a flag is declared once and none of the three can be forgotten.
 
-mod device;
 mod layers;
 mod log;
 mod service;
 
-pub use device::Device;
 pub use layers::{parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
-pub use service::{BundleConfig, DataConfig, HttpConfig, QueueConfig};
+pub use service::{BundleConfig, DataConfig, HttpConfig, LimitConfig, QueueConfig, RuntimeConfig};

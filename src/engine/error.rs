@@ -74,7 +74,9 @@ pub enum EngineError {
         name: String,
     },
     /// A row beyond the end of a matrix was asked for.
-    #[error("`{name}` has {rows} rows and no row {row}; the bundle's tokenizer is not that of its text encoder")]
+    #[error(
+        "`{name}` has {rows} rows and no row {row}; the bundle's tokenizer is not that of its text encoder"
+    )]
     MissingRow {
         /// Name of the matrix.
         name: String,

@@ -7,8 +7,8 @@ use onnx_export::graph::DataType;
 use onnx_export::weights::file::TensorView;
 use onnx_export::weights::values::widen;
 use ort::memory::MemoryInfo;
-use ort::value::{PrimitiveTensorElementType, Shape};
 use ort::value::{DynValueTypeMarker, TensorRefMut, ValueRefMut};
+use ort::value::{PrimitiveTensorElementType, Shape};
 
 use super::EngineError;
 

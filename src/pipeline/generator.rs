@@ -21,8 +21,8 @@ use super::solver::Solver;
 use super::text::{Tokenizer, Tokens};
 use super::text_encoder::TextEncoder;
 use super::{
-    Conditioning, Dimensions, Effective, Frames, Generator, Observer, PipelineError, Progress, Recording, Shot,
-    ShotRequest, Size, Stage, StopToken, Timings, Variant,
+    Conditioning, Dimensions, Effective, Frames, Generator, Observer, PipelineError, Progress, Recording,
+    Shot, ShotRequest, Size, Stage, StopToken, Timings, Variant,
 };
 use crate::engine::{Device, Engine, Runtime, Weights};
 
@@ -52,7 +52,10 @@ impl ShotPipeline {
         let (text_encoder, vae) = (open(Net::TextEncoder)?, open(Net::Vae)?);
         let (high, low) = (open(Net::TransformerHigh)?, open(Net::TransformerLow)?);
         if bundle.manifest().random_weights {
-            tracing::warn!(bundle.name = bundle.manifest().name, "the bundle has random weights: videos show noise");
+            tracing::warn!(
+                bundle.name = bundle.manifest().name,
+                "the bundle has random weights: videos show noise"
+            );
         }
         Ok(Self { bundle, tokenizer, engine, text_encoder, high, low, vae, grey: None })
     }
@@ -78,7 +81,8 @@ impl ShotPipeline {
         let mut timings = Timings::default();
         let mut warnings = Vec::new();
 
-        let (prompt_tokens, embeds) = timed(&mut timings.text_seconds, || self.encode_text(&mut run, &mut warnings))?;
+        let (prompt_tokens, embeds) =
+            timed(&mut timings.text_seconds, || self.encode_text(&mut run, &mut warnings))?;
         let condition =
             timed(&mut timings.encode_seconds, || self.encode_frames(&mut run, variant, dimensions))?;
         let latents = timed(&mut timings.denoise_seconds, || {
@@ -88,8 +92,7 @@ impl ShotPipeline {
         let frames =
             timed(&mut timings.decode_seconds, || self.decode(&mut run, variant, dimensions, video))?;
 
-        let effective =
-            Effective { size: dimensions.size(), frames: frames.len(), variant, prompt_tokens };
+        let effective = Effective { size: dimensions.size(), frames: frames.len(), variant, prompt_tokens };
         Ok(Shot { frames, effective, warnings, timings })
     }
 
@@ -192,8 +195,11 @@ impl ShotPipeline {
         let Manifest { nets, sampling: defaults, .. } = self.bundle.manifest();
         let sampling = &run.request.sampling;
         let memory = run.request.memory.len();
-        let grid =
-            LatentGrid { frames: memory + dimensions.lat_t, height: dimensions.lat_h, width: dimensions.lat_w };
+        let grid = LatentGrid {
+            frames: memory + dimensions.lat_t,
+            height: dimensions.lat_h,
+            width: dimensions.lat_w,
+        };
         let mut solver = Solver::new(sampling.solver, sampling.steps, sampling.shift)?;
         let mut latents = randn(sampling.seed, [LATENT_CHANNELS, grid.frames, grid.height, grid.width]);
         run.keep("noise", &latents);
@@ -206,14 +212,16 @@ impl ShotPipeline {
         run.progress(Stage::Denoise, 0, steps);
         for (i, timestep) in solver.timesteps().to_vec().into_iter().enumerate() {
             let is_high = timestep as f64 >= defaults.boundary * 1000.0;
-            let (weights, guidance) =
-                if is_high { (&self.high, sampling.guidance.high) } else { (&self.low, sampling.guidance.low) };
+            let (weights, guidance) = if is_high {
+                (&self.high, sampling.guidance.high)
+            } else {
+                (&self.low, sampling.guidance.low)
+            };
             let contexts = match expert {
                 Some((of_high, contexts)) if of_high == is_high => contexts,
                 _ => denoiser.contexts(weights, prompt, negative, run.stop)?,
             };
-            let velocity =
-                denoiser.velocity(weights, &contexts, &latents, timestep, guidance, run.stop)?;
+            let velocity = denoiser.velocity(weights, &contexts, &latents, timestep, guidance, run.stop)?;
             expert = Some((is_high, contexts));
             solver.step(&velocity, latents.as_slice_mut().expect("noise is contiguous"))?;
             if !latents.iter().all(|x| x.is_finite()) {
@@ -316,9 +324,9 @@ fn check_inputs(manifest: &Manifest, request: &ShotRequest) -> Result<(), Pipeli
         return refuse(format!("{memory} memory images are too many; the model takes up to {most}"));
     }
     match (&request.conditioning, manifest.variant) {
-        (Conditioning::FirstFrame(_), variant) if variant != BundleVariant::Mi2v => {
-            refuse(format!("bundle `{name}` can't begin at a first frame; use one exported with `--variant mi2v`"))
-        }
+        (Conditioning::FirstFrame(_), variant) if variant != BundleVariant::Mi2v => refuse(format!(
+            "bundle `{name}` can't begin at a first frame; use one exported with `--variant mi2v`"
+        )),
         (Conditioning::Motion(_), variant) if variant != BundleVariant::Mm2v => {
             refuse(format!("bundle `{name}` can't continue motion; use one exported with `--variant mm2v`"))
         }

@@ -42,8 +42,8 @@ impl Recording {
             let view = TensorView::new(Dtype::F32, array.shape().to_vec(), bytemuck::cast_slice(values));
             Ok((*name, view.map_err(io::Error::other)?))
         });
-        let bytes = safetensors::serialize(views.collect::<io::Result<Vec<_>>>()?, None)
-            .map_err(io::Error::other)?;
+        let bytes =
+            safetensors::serialize(views.collect::<io::Result<Vec<_>>>()?, None).map_err(io::Error::other)?;
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut aside = tempfile::NamedTempFile::new_in(folder)?;
         io::Write::write_all(&mut aside, &bytes)?;

@@ -68,7 +68,8 @@ impl<'a> TextEncoder<'a> {
     fn graphs(&mut self, tokens: usize) -> Result<&mut Graphs, PipelineError> {
         if self.graphs.as_ref().is_none_or(|graphs| graphs.tokens != tokens) {
             let Self { engine, config, weights, .. } = *self;
-            let layer = engine.compile(weights, &umt5::layer_prefix(0), |g| umt5::layer(g, config, tokens))?;
+            let layer =
+                engine.compile(weights, &umt5::layer_prefix(0), |g| umt5::layer(g, config, tokens))?;
             let final_norm = engine.compile(weights, "", |g| umt5::final_norm(g, config, tokens))?;
             self.graphs = Some(Graphs { tokens, layer, final_norm });
         }

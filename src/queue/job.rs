@@ -49,6 +49,10 @@ pub enum FailureCode {
     /// See [`FailureCode::meaning`].
     InvalidRequest,
     /// See [`FailureCode::meaning`].
+    EngineError,
+    /// See [`FailureCode::meaning`].
+    BundleError,
+    /// See [`FailureCode::meaning`].
     InputUnreadable,
     /// See [`FailureCode::meaning`].
     PublishFailed,
@@ -56,10 +60,12 @@ pub enum FailureCode {
 
 impl FailureCode {
     /// Every code, in the order in which they are documented.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::WorkerLost,
         Self::NanLatents,
         Self::InvalidRequest,
+        Self::EngineError,
+        Self::BundleError,
         Self::InputUnreadable,
         Self::PublishFailed,
     ];
@@ -70,6 +76,8 @@ impl FailureCode {
             Self::WorkerLost => "worker_lost",
             Self::NanLatents => "nan_latents",
             Self::InvalidRequest => "invalid_request",
+            Self::EngineError => "engine_error",
+            Self::BundleError => "bundle_error",
             Self::InputUnreadable => "input_unreadable",
             Self::PublishFailed => "publish_failed",
         }
@@ -83,6 +91,8 @@ impl FailureCode {
                 "the latents became NaN or infinite; another seed or a lower guidance scale may help"
             }
             Self::InvalidRequest => "the bundle of the worker that took it can't serve the request",
+            Self::EngineError => "the device or ONNX Runtime failed; most often the memory does not suffice",
+            Self::BundleError => "the model's bundle is damaged or changed while it was served",
             Self::InputUnreadable => "a stored image could not be read or decoded any more",
             Self::PublishFailed => "the video could not be written; most often the disk is full",
         }

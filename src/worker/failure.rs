@@ -8,7 +8,11 @@ pub(super) fn of_pipeline(error: &PipelineError) -> Option<Failure> {
     let code = match error {
         PipelineError::Stopped => return None,
         PipelineError::NanLatents { .. } => FailureCode::NanLatents,
-        PipelineError::Request(_) => FailureCode::InvalidRequest,
+        PipelineError::Request(_) | PipelineError::Size(_) | PipelineError::Solver(_) => {
+            FailureCode::InvalidRequest
+        }
+        PipelineError::Engine(_) => FailureCode::EngineError,
+        PipelineError::Bundle(_) | PipelineError::Text(_) => FailureCode::BundleError,
     };
     Some(Failure { code, detail: error.to_string() })
 }

@@ -8,8 +8,8 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::Worker;
-use crate::pipeline::{Observer, Progress, Stage, StopToken, Variant};
-use crate::queue::{Lease, Order, Queue, QueueError};
+use crate::pipeline::{Observer, Progress, Stage, StopToken};
+use crate::queue::{Lease, Order, QueueError};
 
 /// How often progress is looked at: no more writes than these, however short the steps.
 const TICK: Duration = Duration::from_millis(250);
@@ -25,13 +25,10 @@ pub(super) struct Keeper {
 }
 
 struct Task {
-    queue: Queue,
     lease: Lease,
-    worker: String,
-    device: String,
+    worker: Worker,
     progress: watch::Receiver<Progress>,
     stop: StopToken,
-    shutdown: CancellationToken,
     done: CancellationToken,
 }
 
@@ -41,16 +38,7 @@ impl Keeper {
     pub(super) fn start(worker: &Worker, lease: Lease, stop: StopToken) -> Self {
         let (sender, receiver) = watch::channel(Progress { stage: Stage::Loading, step: 0, steps: 1 });
         let done = CancellationToken::new();
-        let task = Task {
-            queue: worker.queue.clone(),
-            lease,
-            worker: worker.name.clone(),
-            device: worker.device.clone(),
-            progress: receiver,
-            stop,
-            shutdown: worker.shutdown.clone(),
-            done: done.clone(),
-        };
+        let task = Task { lease, worker: worker.clone(), progress: receiver, stop, done: done.clone() };
         Self { progress: sender, done, task: worker.runtime.spawn(task.keep()) }
     }
 
@@ -80,7 +68,7 @@ impl Task {
                 biased;
                 () = self.done.cancelled() => return true,
                 // The lease is kept while the run comes to a halt.
-                () = self.shutdown.cancelled(), if !stopped => {
+                () = self.worker.shutdown.cancelled(), if !stopped => {
                     self.stop.stop();
                     stopped = true;
                     continue;
@@ -98,8 +86,15 @@ impl Task {
                     self.stop.stop();
                     return false;
                 }
-                Err(e) => tracing::warn!(job.id = %self.lease.job, error = %e, "a lease could not be renewed"),
+                Err(e) => {
+                    tracing::warn!(job.id = %self.lease.job, error = %e, "a lease could not be renewed")
+                }
             }
         }
+    }
+
+    async fn beat(&mut self) -> Result<Order, QueueError> {
+        let progress = *self.progress.borrow_and_update();
+        self.worker.queue.heartbeat(&self.lease, progress).await
     }
 }

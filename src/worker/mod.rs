@@ -15,12 +15,14 @@ mod publish;
 mod run;
 pub mod supervisor;
 
+use std::io;
+
 pub use run::{Model, Worker};
 
 /// A name for a worker process that no other one has.
 ///
 /// # Errors
 /// When the system has no random numbers.
-pub fn new_name(device: &str) -> Result<String, getrandom::Error> {
-    Ok(format!("{device}/{:08x}", getrandom::u32()?))
+pub fn new_name(device: &str) -> io::Result<String> {
+    Ok(format!("{device}/{:08x}", getrandom::u32().map_err(io::Error::other)?))
 }

@@ -9,7 +9,9 @@ use uuid::Uuid;
 use super::failure;
 use super::keeper::Keeper;
 use super::publish;
-use crate::pipeline::{Conditioning, Generator, Observer as _, Progress, ShotRequest, Stage, StopToken, Variant};
+use crate::pipeline::{
+    Conditioning, Generator, Observer as _, Progress, ShotRequest, Stage, StopToken, Variant,
+};
 use crate::queue::{Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, Role, Status};
 use crate::storage::Storage;
 
@@ -142,10 +144,11 @@ impl Worker {
             }
         }
         let request = self.request(claim).map_err(failed)?;
-        let shot = model.generator.generate(&request, keeper, stop).map_err(|e| match failure::of_pipeline(&e) {
-            Some(failure) => failed(failure),
-            None => Ending::GivenBack,
-        })?;
+        let shot =
+            model.generator.generate(&request, keeper, stop).map_err(|e| match failure::of_pipeline(&e) {
+                Some(failure) => failed(failure),
+                None => Ending::GivenBack,
+            })?;
         keeper.progress(Progress { stage: Stage::Mp4, step: 0, steps: 1 });
         let fps = model.generator.manifest().sampling.fps;
         let (made, warnings) = publish::publish(&self.storage, &claim.lease, shot, &model.digest, fps)
@@ -161,7 +164,7 @@ impl Worker {
             let of_role = claim.inputs.iter().filter(move |input| input.role == role);
             let decoded = of_role.map(|input| {
                 let bytes = self.storage.input(&input.image.sha256).map_err(|e| unreadable(e.to_string()))?;
-                let image = images::decode(&bytes);
+                let image = image::load_from_memory(&bytes).map(|i| i.to_rgb8());
                 image.map_err(|e| unreadable(format!("image `{}`: {e}", input.image.sha256)))
             });
             decoded.collect::<Result<Vec<_>, Failure>>()
@@ -174,7 +177,9 @@ impl Worker {
             (None, false) => {
                 let count = motion.len();
                 let motion = <Box<[_; 5]>>::try_from(motion);
-                Conditioning::Motion(motion.map_err(|_| unreadable(format!("{count} motion frames are not 5")))?)
+                Conditioning::Motion(
+                    motion.map_err(|_| unreadable(format!("{count} motion frames are not 5")))?,
+                )
             }
         };
         Ok(ShotRequest {
