@@ -55,14 +55,17 @@ pub fn router(app: App) -> Router {
     let json = document().to_json().expect("a document of strings, lists and maps with string keys is JSON");
     let json = Bytes::from(json);
     let openapi = move || async move { ([(header::CONTENT_TYPE, "application/json")], json) };
+    around(routes.route("/openapi.json", get(openapi)), app.limits.body_bytes).with_state(app)
+}
+
+/// What is around every route: from the inside, a limit for bodies, a net for panics, and the writing of problems.
+fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize) -> Router<S> {
     routes
-        .route("/openapi.json", get(openapi))
         .layer(DefaultBodyLimit::disable())
-        .layer(RequestBodyLimitLayer::new(app.limits.body_bytes))
+        .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(problem::render))
         .layer(TraceLayer::new_for_http())
-        .with_state(app)
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {
@@ -91,4 +94,44 @@ fn description() -> String {
         let _ = writeln!(text, "| `{}` | {} |", code.code(), code.meaning());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::{Request, StatusCode};
+    use serde_json::Value;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_a_problem_that_tells_nothing() {
+        async fn panics() {
+            panic!("a secret");
+        }
+        let router = around(Router::new().route("/panics", get(panics)), 10);
+        let answer = router.oneshot(Request::get("/panics").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], problem::MEDIA_TYPE);
+        let body = to_bytes(answer.into_body(), 10_000).await.unwrap();
+        assert!(!String::from_utf8_lossy(&body).contains("secret"));
+        let problem: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(problem["code"], "internal");
+        assert_eq!(problem["instance"], "/panics");
+    }
+
+    #[test]
+    fn the_document_lists_every_code() {
+        let text = description();
+        for code in ErrorCode::ALL {
+            assert!(
+                text.contains(&format!("| `{}` | {} |", code.code(), code.status().as_u16())),
+                "{code:?}"
+            );
+        }
+        for code in FailureCode::ALL {
+            assert!(text.contains(&format!("| `{}` |", code.code())), "{code:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What is logged, and how.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
@@ -19,7 +19,7 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Args)]
 pub struct LogConfig {
     /// What to log: a level, or directives such as `info,storymem=debug`
-    #[arg(long = "log", value_name = "FILTER", default_value = "info", value_parser = parse_filter)]
+    #[arg(long = "log", value_name = "FILTER", default_value = "info,ort=warn", value_parser = parse_filter)]
     pub filter: String,
     /// How a line looks
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -32,8 +32,10 @@ impl LogConfig {
     /// # Errors
     /// When the process logs already.
     pub fn init(&self) -> anyhow::Result<()> {
-        let builder =
-            tracing_subscriber::fmt().with_writer(io::stderr).with_env_filter(EnvFilter::new(&self.filter));
+        let builder = tracing_subscriber::fmt()
+            .with_writer(io::stderr)
+            .with_ansi(io::stderr().is_terminal())
+            .with_env_filter(EnvFilter::new(&self.filter));
         match self.log_format {
             LogFormat::Text => builder.try_init(),
             LogFormat::Json => builder.json().flatten_event(true).try_init(),

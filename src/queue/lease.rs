@@ -129,7 +129,8 @@ impl Queue {
         Ok(sql.build().fetch_optional(&self.reader).await?.is_some())
     }
 
-    /// Renews a lease, says how far the attempt has come, and learns whether it shall go on.
+    /// Renews a lease, says how far the attempt has come, and learns whether it shall go on. Shows that the worker
+    /// is alive, too.
     ///
     /// # Errors
     /// [`QueueError::LeaseLost`]: stop, and write nothing more. Or a database failure: try again.
@@ -158,6 +159,11 @@ impl Queue {
         .await?
         .ok_or(QueueError::LeaseLost(lease.job))?;
         let status = row.try_get::<Word<Status>, _>("status")?.0;
+        sqlx::query("UPDATE workers SET seen_at = $2 WHERE name = (SELECT worker FROM jobs WHERE id = $1)")
+            .bind(lease.job.hyphenated())
+            .bind(now)
+            .execute(&mut *tx)
+            .await?;
         tx.commit().await?;
         Ok(if status == Status::Cancelling { Order::Cancel } else { Order::Continue })
     }
@@ -211,6 +217,8 @@ async fn end_running(
             sql.push(", finished_at = ").push_bind(now);
             sql.push(", made = ").push_bind(Json(made));
             sql.push(", warnings = ").push_bind(Json(warnings));
+            // The last heartbeat may have come earlier.
+            sql.push(", stage = ").push_bind(Word(Stage::Mp4)).push(", step = 1, steps = 1");
         }
         Ending::Failed(failure) => {
             sql.push(", finished_at = ").push_bind(now);

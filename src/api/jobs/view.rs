@@ -298,11 +298,12 @@ fn eta(reached: &Reached) -> Option<f64> {
     let one = reached.step_at.seconds_since(reached.stage_at) / f64::from(reached.step);
     let left = one * f64::from(reached.steps.saturating_sub(reached.step));
     let later = one * f64::from(reached.steps) * 10.0 / 80.0;
-    match reached.stage {
-        Stage::Denoise => Some(left + later),
-        Stage::Decode => Some(left),
-        _ => None,
-    }
+    let seconds = match reached.stage {
+        Stage::Denoise => left + later,
+        Stage::Decode => left,
+        _ => return None,
+    };
+    Some((seconds * 10.0).round() / 10.0)
 }
 
 impl EffectiveView {
