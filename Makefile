@@ -4,6 +4,8 @@ CACHE := .cache
 PYTHON ?= python3
 ORT := $(CACHE)/onnxruntime/libonnxruntime.so
 TEST_VENV := $(CACHE)/test-venv
+STORYMEM := $(or $(CARGO_TARGET_DIR),target)/release/storymem
+DEMO := $(CACHE)/demo-bundle
 
 .PHONY: help setup build demo run test lint bench clean
 
@@ -24,11 +26,15 @@ $(ORT): tools/fetch_onnxruntime.py
 build: setup
 	cargo build --release --locked
 
-demo: build
-	tools/demo.sh
+$(DEMO): build
+	rm -rf $(DEMO)
+	$(STORYMEM) demo --out $(DEMO)
 
-run: build
-	tools/run.sh
+demo: $(DEMO)
+	$(PYTHON) tools/demo.py $(STORYMEM) $(DEMO) demo.mp4
+
+run: $(DEMO)
+	$(STORYMEM) serve --bundle $(DEMO) --data-dir data
 
 $(TEST_VENV)/ready: tests/python/requirements.txt
 	$(PYTHON) -m venv $(TEST_VENV)

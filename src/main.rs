@@ -1,33 +1,28 @@
 //! The `storymem` command.
 
-use clap::{Parser, Subcommand};
-use storymem::cli::{demo, export, openapi, serve, worker};
-use storymem::config;
+use clap::Parser;
+use storymem::{cli, config};
 
-/// Makes StoryMem videos: many shots, one memory.
 #[derive(Parser)]
-#[command(version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it lives as long as the process")]
+#[command(version, about)]
 enum Command {
-    Export(Box<export::Args>),
-    Demo(demo::Args),
-    Serve(Box<serve::Args>),
-    Worker(Box<worker::Args>),
-    Openapi(openapi::Args),
+    Export(cli::export::Args),
+    Demo(cli::demo::Args),
+    Generate(cli::generate::Args),
+    Serve(cli::serve::Args),
+    Worker(cli::worker::Args),
+    Openapi(cli::openapi::Args),
 }
 
 fn main() -> anyhow::Result<()> {
-    match config::parse::<Cli>().command {
-        Command::Export(args) => export::run(*args),
-        Command::Demo(args) => demo::run(args),
-        Command::Serve(args) => serve::run(*args),
-        Command::Worker(args) => worker::run(*args),
-        Command::Openapi(args) => openapi::run(args),
+    match config::parse::<Command>() {
+        Command::Export(args) => cli::export::run(args),
+        Command::Demo(args) => cli::demo::run(args),
+        Command::Generate(args) => cli::generate::run(args),
+        Command::Serve(args) => cli::serve::run(args),
+        Command::Worker(args) => cli::worker::run(args),
+        Command::Openapi(args) => cli::openapi::run(args),
     }
 }
 
@@ -37,6 +32,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        super::Cli::command().debug_assert();
+        super::Command::command().debug_assert();
     }
 }

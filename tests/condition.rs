@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod golden;
+mod common;
 
 use ndarray::{Array4, Ix4, s};
 use proptest::prelude::*;
@@ -12,9 +12,9 @@ use storymem::pipeline::condition::{condition, mask, positions};
 /// The mask is exactly the reference's, and its latents put together are its condition.
 #[test]
 fn equals_the_reference() {
-    let facts = golden::facts();
+    let facts = common::facts("tiny");
     for (name, variant) in [("m2v", M2v), ("mi2v", Mi2v), ("mm2v", Mm2v)] {
-        let expected = golden::tensors(&format!("pipeline_{name}.safetensors"))["condition"].clone();
+        let expected = common::golden("tiny", &format!("pipeline_{name}"))["condition"].clone();
         let expected: Array4<f32> = expected.into_dimensionality::<Ix4>().unwrap();
         let memory = facts["pipeline"][name]["memory"].as_u64().unwrap() as usize;
         let (_, t, h, w) = expected.dim();

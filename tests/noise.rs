@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod golden;
+mod common;
 
 use std::fs;
 
@@ -14,13 +14,13 @@ const TOLERANCE: f32 = 1e-6;
 
 #[test]
 fn equals_the_reference() {
-    let goldens = golden::tensors("noise.safetensors");
+    let goldens = common::golden("tiny", "noise");
     assert!(!goldens.is_empty());
     for (name, expected) in goldens {
         let seed = name.split('_').nth(1).unwrap().parse().unwrap();
         let found = randn(seed, expected.shape());
         assert_eq!(found.shape(), expected.shape());
-        let error = golden::max_error(&found, &expected);
+        let error = common::max_error(&found, &expected);
         assert!(error <= TOLERANCE, "{name}: {error}");
     }
 }
@@ -34,10 +34,10 @@ struct Case {
 /// Short tensors, blocks that are not full, seeds of more than 32 bits.
 #[test]
 fn equals_torch_at_every_kind_of_length() {
-    let cases: Vec<Case> = serde_json::from_slice(&fs::read(golden::fixture("noise.json")).unwrap()).unwrap();
+    let cases: Vec<Case> = serde_json::from_slice(&fs::read(common::fixture("noise.json")).unwrap()).unwrap();
     assert!(!cases.is_empty());
     for Case { seed, values } in cases {
-        let error = golden::max_error(&randn(seed, values.len()), &values);
+        let error = common::max_error(&randn(seed, values.len()), &values);
         assert!(error <= TOLERANCE, "seed {seed}, {} values: {error}", values.len());
     }
 }

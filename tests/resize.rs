@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod golden;
+mod common;
 
 use image::{Rgb, RgbImage};
 use proptest::prelude::*;
@@ -10,13 +10,13 @@ use storymem::pipeline::resize::{resize, to_planar};
 
 #[test]
 fn equals_the_reference() {
-    let goldens = golden::tensors("resize_64x96.safetensors");
+    let goldens = common::golden("tiny", "resize_64x96");
     assert!(!goldens.is_empty());
     for (name, expected) in goldens {
-        let image = image::open(golden::fixture(&format!("tiny/inputs/{name}.png"))).unwrap().into_rgb8();
+        let image = image::open(common::fixture(&format!("tiny/inputs/{name}.png"))).unwrap().into_rgb8();
         let found = resize(&image, 96, 64);
         assert_eq!(found.shape(), expected.shape());
-        let error = golden::relative_error(&found, &expected);
+        let error = common::relative_error(&found, &expected);
         assert!(error <= 1e-7, "{name}: {error}");
     }
 }
@@ -57,6 +57,6 @@ proptest! {
         let resized = resize(&image, width, height);
         let mut mirrored = resize(&image::imageops::flip_horizontal(&image), width, height);
         mirrored.invert_axis(ndarray::Axis(2));
-        prop_assert!(golden::max_error(&resized, &mirrored) <= 2e-5);
+        prop_assert!(common::max_error(&resized, &mirrored) <= 2e-5);
     }
 }

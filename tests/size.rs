@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod golden;
+mod common;
 
 use proptest::prelude::*;
 use storymem::pipeline::size::MAX_FRAMES;
@@ -46,7 +46,7 @@ fn the_default_shot_has_the_official_shapes() {
 
 #[test]
 fn the_reference_gives_the_shape_as_in_the_golden_runs() {
-    let facts = golden::facts();
+    let facts = common::facts("tiny");
     for (name, image, variant) in [
         ("m2v", "memory_0", Variant::M2v),
         ("mi2v", "first", Variant::Mi2v),
@@ -54,7 +54,7 @@ fn the_reference_gives_the_shape_as_in_the_golden_runs() {
     ] {
         let golden = &facts["pipeline"][name];
         let (width, height) =
-            image::image_dimensions(golden::fixture(&format!("tiny/inputs/{image}.png"))).unwrap();
+            image::image_dimensions(common::fixture(&format!("tiny/inputs/{image}.png"))).unwrap();
         let reference = Size { width: width as usize, height: height as usize };
         let found =
             Dimensions::new(&sampling(size("96x64"), Fit::Reference, 9), variant, Some(reference)).unwrap();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod golden;
+mod common;
 
 use ndarray::Axis;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use storymem::pipeline::solver::{MAX_SHIFT, MIN_SHIFT, Schedule, Solver, SolverE
 
 #[test]
 fn schedules_equal_the_reference() {
-    let facts = golden::facts();
+    let facts = common::facts("tiny");
     let schedules = facts["schedules"].as_array().unwrap();
     assert!(!schedules.is_empty());
     for golden in schedules {
@@ -49,7 +49,7 @@ fn schedules_equal_the_official_ones() {
 
 #[test]
 fn unipc_follows_the_reference_trajectories() {
-    let goldens = golden::tensors("solver.safetensors");
+    let goldens = common::golden("tiny", "solver");
     assert!(!goldens.is_empty());
     for (name, path) in goldens {
         let mut parts = name.split('_').skip(1).step_by(2);
@@ -61,7 +61,7 @@ fn unipc_follows_the_reference_trajectories() {
             let t = solver.timesteps()[i] as f32;
             let velocity: Vec<f32> = sample.iter().map(|x| (1.3 * x + t / 500.0).sin()).collect();
             solver.step(&velocity, &mut sample).unwrap();
-            let error = golden::relative_error(&sample, path.index_axis(Axis(0), i + 1));
+            let error = common::relative_error(&sample, path.index_axis(Axis(0), i + 1));
             assert!(error <= 1e-5, "{name}, step {i}: {error}");
         }
     }
@@ -93,7 +93,7 @@ fn both_samplers_give_the_official_numbers() {
             }
         }
         for (found, expected) in path.iter().zip(&expected) {
-            let error = golden::max_error(found, expected);
+            let error = common::max_error(found, expected);
             assert!(error <= 2e-6, "{kind:?}, {steps} steps, shift {shift}: {found:?} for {expected:?}");
         }
     }

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-mod golden;
+mod common;
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 
 use proptest::prelude::*;
 use storymem::pipeline::text::{MAX_TOKENS, TextError, Tokenizer, Tokens, clean};
@@ -13,13 +14,13 @@ use storymem::pipeline::text::{MAX_TOKENS, TextError, Tokenizer, Tokens, clean};
 const TOKENIZER: &str = "tiny/base_i2v_diffusers/tokenizer/tokenizer.json";
 
 fn tokenizer() -> Tokenizer {
-    Tokenizer::open(golden::fixture(TOKENIZER)).unwrap()
+    Tokenizer::open(&common::fixture(TOKENIZER)).unwrap()
 }
 
 #[test]
 fn equals_the_reference() {
     let tokenizer = tokenizer();
-    let facts = golden::facts();
+    let facts = common::facts("tiny");
     let prompts = facts["prompts"].as_array().unwrap();
     assert!(!prompts.is_empty());
     for prompt in prompts {
@@ -33,7 +34,7 @@ fn equals_the_reference() {
 #[test]
 fn cleans_as_ftfy_and_python_do() {
     let cases: Vec<(String, String)> =
-        serde_json::from_slice(&fs::read(golden::fixture("prompts.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(common::fixture("prompts.json")).unwrap()).unwrap();
     assert!(!cases.is_empty());
     let wrong: Vec<_> = cases
         .into_iter()
@@ -62,7 +63,7 @@ fn a_long_prompt_keeps_its_beginning_and_its_end_mark() {
 }
 
 fn open_changed(change: impl FnOnce(&mut serde_json::Value)) -> Result<Tokenizer, TextError> {
-    let mut json = serde_json::from_slice(&fs::read(golden::fixture(TOKENIZER)).unwrap()).unwrap();
+    let mut json = serde_json::from_slice(&fs::read(common::fixture(TOKENIZER)).unwrap()).unwrap();
     change(&mut json);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(json.to_string().as_bytes()).unwrap();
@@ -88,7 +89,7 @@ fn padding_and_cutting_asked_for_in_the_file_are_ignored() {
 
 #[test]
 fn what_is_no_tokenizer_is_refused_by_name() {
-    let missing = Tokenizer::open("no/such/tokenizer.json").unwrap_err();
+    let missing = Tokenizer::open(Path::new("no/such/tokenizer.json")).unwrap_err();
     assert!(matches!(missing, TextError::Read { .. }));
     assert!(
         missing.to_string().starts_with("the tokenizer `no/such/tokenizer.json` can't be read: "),

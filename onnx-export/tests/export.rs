@@ -1,5 +1,7 @@
 //! A checkpoint tree becomes a bundle: values, names, order, types, manifest.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may panic")]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -74,7 +76,7 @@ fn files_hold_the_nets_weights_in_order_and_aligned() {
             for (spec, tensor) in specs.iter().zip(file.iter()) {
                 assert_eq!((tensor.name, tensor.shape), (spec.name.as_str(), spec.shape.as_slice()));
                 let start = tensor.bytes.as_ptr().addr() - base;
-                assert!(start >= end && start % ALIGNMENT == 0, "{}", spec.name);
+                assert!(start >= end && start.is_multiple_of(ALIGNMENT), "{}", spec.name);
                 end = start + tensor.bytes.len();
                 assert_eq!(tensor.bytes.len(), spec.shape.iter().product::<usize>() * tensor.dtype.size());
             }
@@ -456,6 +458,11 @@ fn a_damaged_bundle_does_not_open() {
     );
     tree.edit_json("out/bundle/manifest.json", serde_json::json!({"format": Manifest::FORMAT}));
     assert!(matches!(Bundle::open(&tree.out()), Err(BundleError::Manifest { .. })), "an unknown field");
+    std::fs::write(&manifest, &whole).unwrap();
+    let text = String::from_utf8(whole.clone()).unwrap();
+    std::fs::write(&manifest, text.replace("\"num_heads\": 2", "\"num_heads\": 0")).unwrap();
+    let message = Bundle::open(&tree.out()).unwrap_err().to_string();
+    assert!(message.contains("a dimension of 0"), "{message}");
     std::fs::write(&manifest, &whole).unwrap();
 
     let weights = tree.out().join("weights/vae.safetensors");

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -97,11 +99,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     BundleWriter::check_free(&args.out)?;
     let plan = Plan::check(&options)?;
     for warning in plan.warnings() {
-        tracing::warn!("{warning}");
         eprintln!("warning: {warning}");
-    }
-    for report in plan.reports() {
-        println!("{report}");
     }
     if args.dry_run {
         for net in plan.nets() {
@@ -111,7 +109,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return Ok(());
     }
 
-    let stop = interrupt::flag()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let on_interrupt = Arc::clone(&stop);
+    interrupt::on_interrupt(move || on_interrupt.store(true, Ordering::Relaxed))?;
     let bar = ProgressBar::new(plan.bytes()).with_style(
         ProgressStyle::with_template("{msg:18} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
             .context("the progress bar's template is valid")?,
@@ -169,11 +169,91 @@ impl Args {
     }
 }
 
-/// One line about a net: tensors by type, size and, once it is written, time.
+/// One line about a net: its keys, tensors by type, size and, once it is written, time.
 fn summary(net: &NetPlan, written: Option<&WrittenNet>) -> String {
     let types: Vec<_> = net.dtypes().iter().map(|(dtype, count)| format!("{count} {dtype}")).collect();
-    let (name, types) = (net.report().net.name(), types.join(" + "));
+    let (report, types) = (net.report(), types.join(" + "));
     let bytes = HumanBytes(written.map_or(net.bytes(), |written| written.bytes));
     let time = written.map_or(String::new(), |written| format!(", {:.1} s", written.elapsed.as_secs_f64()));
-    format!("{name}: {types}, {bytes}{time}")
+    format!("{report}; {types}, {bytes}{time}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+    use onnx_export::models::Net;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(line: &str) -> Result<Args, clap::Error> {
+        Command::try_parse_from(["export"].into_iter().chain(line.split_whitespace()))
+            .map(|command| command.args)
+    }
+
+    #[test]
+    fn flags_are_sound() {
+        Command::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_become_options() {
+        let options = args(
+            "--components C --transformer T --lora storymem/Wan2.2-MI2V-A14B --lora x.safetensors@low=0.5 \
+             --variant mi2v --dtype bf16 --lora-scale -1.5 --out B",
+        )
+        .unwrap()
+        .options()
+        .unwrap();
+        assert_eq!(options.lora, Some("storymem/Wan2.2-MI2V-A14B".into()));
+        assert_eq!(options.adapters.len(), 1);
+        assert_eq!((options.adapters[0].net, options.adapters[0].strength), (Net::TransformerLow, 0.5));
+        assert_eq!((options.variant, options.dtype), (BundleVariant::Mi2v, Dtype::Bf16));
+        assert_eq!(options.lora_scale, LoraScale::Fixed(-1.5));
+
+        let plain = args("--components C --transformer T --variant t2v --out B").unwrap().options().unwrap();
+        assert_eq!((plain.dtype, plain.lora_scale), (Dtype::F16, LoraScale::RankStabilised));
+        assert!(plain.lora.is_none() && plain.adapters.is_empty());
+    }
+
+    #[test]
+    fn flags_that_make_no_sense_are_refused() {
+        let base = "--components C --transformer T --out B";
+        for (flags, says) in [
+            ("--variant i2v", "m2v, mi2v, mm2v, t2v"),
+            ("--variant m2v --dtype f8", "f16, bf16, f32"),
+            ("--variant m2v --lora x.safetensors", "FILE@high=STRENGTH"),
+            ("--variant m2v --lora x@both=1", "FILE@high=STRENGTH"),
+            ("--variant m2v --lora-scale big", "`rslora`, `plain` or a number"),
+            ("", "--variant"),
+        ] {
+            let message = args(&format!("{base} {flags}")).unwrap_err().to_string();
+            assert!(message.contains(says), "{flags}: {message}");
+        }
+        let two = args(&format!("{base} --variant m2v --lora A --lora B")).unwrap();
+        assert!(two.options().unwrap_err().to_string().contains("2 folders"));
+    }
+
+    #[test]
+    fn the_documented_line_makes_a_bundle() {
+        let tiny = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tiny");
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("B");
+        let line = format!(
+            "--components {tiny}/base_i2v_diffusers --transformer {tiny}/base_i2v \
+             --lora {tiny}/storymem/Wan2.2-MI2V-A14B --variant mi2v --out {}",
+            out.display()
+        );
+        run(args(&format!("{line} --dry-run")).unwrap()).unwrap();
+        assert!(!out.exists());
+        run(args(&line).unwrap()).unwrap();
+        assert_eq!(Bundle::open(&out).unwrap().manifest().variant, BundleVariant::Mi2v);
+        let again = run(args(&line).unwrap()).unwrap_err().to_string();
+        assert!(again.contains("is not an empty folder"), "{again}");
+    }
 }

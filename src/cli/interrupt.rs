@@ -1,16 +1,13 @@
 //! Stopping a command in good order.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A flag that Ctrl-C and SIGTERM set. The second of them ends the process at once.
+/// Calls `stop` on Ctrl-C or SIGTERM. A second of them ends the process at once.
 ///
 /// # Errors
 /// When signals can't be listened to.
-pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
+pub(crate) fn on_interrupt(stop: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
@@ -19,18 +16,16 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
         let _context = runtime.enter();
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
     std::thread::spawn(move || {
         runtime.block_on(async move {
             let mut next = async || {
                 tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
             };
             next().await;
-            flag.store(true, Ordering::Relaxed);
+            stop();
             next().await;
             std::process::exit(130);
         });
     });
-    Ok(stop)
+    Ok(())
 }

@@ -60,10 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
     let mut models = open(&args)?;
     let device = args.device.to_string();
-    let name = match args.name {
-        Some(name) => name,
-        None => worker::new_name(&device)?,
-    };
+    let name = args.name.unwrap_or_else(|| worker::new_name(&device));
     let worker = Worker { name, device, queue, storage, runtime: runtime.handle().clone(), shutdown };
     worker.run(&mut models)?;
     runtime.block_on(worker.queue.close());

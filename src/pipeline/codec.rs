@@ -54,16 +54,17 @@ impl<'a> VideoCodec<'a> {
     }
 
     /// Latents `[z_dim, (frames - 1) / 4 + 1, height / 8, width / 8]` of a clip that begins with the `known` frames
-    /// (each `[3, height, width]`) and goes on in mid-grey. `tick` is called after each latent frame.
+    /// (each `[3, height, width]`) and goes on in mid-grey. `tick` is called after each latent frame and may
+    /// end the work.
     ///
     /// # Errors
-    /// When a graph fails or is stopped.
+    /// When a graph fails or is stopped, or `tick` fails.
     pub fn encode_clip(
         &mut self,
         known: &[Array3<f32>],
         frames: usize,
         stop: &StopToken,
-        mut tick: impl FnMut(),
+        mut tick: impl FnMut() -> Result<(), PipelineError>,
     ) -> Result<Array4<f32>, PipelineError> {
         let lat_t = (frames - 1) / vae::TEMPORAL + 1;
         let mut clip = Array4::zeros([self.config.z_dim, lat_t, self.lat_h, self.lat_w]);
@@ -74,21 +75,21 @@ impl<'a> VideoCodec<'a> {
             let latents;
             (latents, caches) = self.encode_chunk(&chunk, caches, stop)?;
             clip.index_axis_mut(Axis(1), t).assign(&self.latent_frame(&latents)?);
-            tick();
+            tick()?;
         }
         Ok(clip)
     }
 
     /// Frames of latents `[z_dim, lat_t, height / 8, width / 8]`, handed to `sink` as `[3, 1 or 4, height, width]` in
-    /// [-1, 1], one chunk for each latent frame.
+    /// [-1, 1], one chunk for each latent frame; it may end the work.
     ///
     /// # Errors
-    /// When a graph fails or is stopped.
+    /// When a graph fails or is stopped, or `sink` fails.
     pub fn decode(
         &mut self,
         latents: ArrayView4<'_, f32>,
         stop: &StopToken,
-        mut sink: impl FnMut(ArrayView4<'_, f32>),
+        mut sink: impl FnMut(ArrayView4<'_, f32>) -> Result<(), PipelineError>,
     ) -> Result<(), PipelineError> {
         let mut caches = Vec::new();
         for frame in latents.axis_iter(Axis(1)) {
@@ -102,7 +103,7 @@ impl<'a> VideoCodec<'a> {
             let [_, channels, frames, height, width] = self.pixel_shape(chunk.frames());
             let view = ArrayView4::from_shape([channels, frames, height, width], pixels.data()?)
                 .expect("the decoder's graph gives the shape it declares");
-            sink(view);
+            sink(view)?;
         }
         Ok(())
     }

@@ -21,8 +21,8 @@ use super::solver::Solver;
 use super::text::{Tokenizer, Tokens};
 use super::text_encoder::TextEncoder;
 use super::{
-    Conditioning, Dimensions, Effective, Frames, Generator, Observer, PipelineError, Progress, Recording,
-    Shot, ShotRequest, Size, Stage, StopToken, Timings, Variant,
+    Conditioning, Dimensions, Effective, Frames, Generator, Guidance, Observer, PipelineError, Progress,
+    Recording, Shot, ShotRequest, Size, Stage, StopToken, Timings, Variant,
 };
 use crate::engine::{Device, Engine, Runtime, Weights};
 
@@ -117,7 +117,7 @@ impl ShotPipeline {
     ) -> Result<(usize, [Array2<f32>; 2]), PipelineError> {
         let nets = &self.bundle.manifest().nets;
         let text_len = nets.transformer.text_len;
-        run.progress(Stage::Text, 0, 2);
+        run.progress(Stage::Text, 0, 2)?;
         let mut encoder = TextEncoder::new(&self.engine, &nets.text_encoder, &self.text_encoder);
         let mut encode = |run: &mut Run<'_>, what: &str, done: usize, text: &str| {
             let Tokens { ids, truncated_from } = self.tokenizer.encode(text, text_len)?;
@@ -125,7 +125,7 @@ impl ShotPipeline {
                 warnings.push(format!("the {what} has {tokens} tokens; only the first {text_len} count"));
             }
             let embeds = encoder.encode(&ids, text_len, run.stop)?;
-            run.progress(Stage::Text, done, 2);
+            run.progress(Stage::Text, done, 2)?;
             Ok::<_, PipelineError>((ids.len(), embeds))
         };
         let (tokens, prompt) = encode(run, "prompt", 1, &run.request.prompt)?;
@@ -149,14 +149,14 @@ impl ShotPipeline {
         let Dimensions { width, height, lat_w, lat_h, frames, lat_t } = dimensions;
         let ShotRequest { memory, conditioning, .. } = run.request;
         let units = memory.len() + lat_t;
-        run.progress(Stage::Encode, 0, units);
+        run.progress(Stage::Encode, 0, units)?;
         let mut codec = VideoCodec::new(&self.engine, &nets.vae, &self.vae, lat_h, lat_w);
 
         let mut memory_latents = Array4::zeros([LATENT_CHANNELS, memory.len(), lat_h, lat_w]);
         for (i, image) in memory.iter().enumerate() {
             let latents = codec.encode_image(resize(image, width, height).view(), run.stop)?;
             memory_latents.index_axis_mut(Axis(1), i).assign(&latents);
-            run.progress(Stage::Encode, i + 1, units);
+            run.progress(Stage::Encode, i + 1, units)?;
         }
         let known: Vec<Array3<f32>> = match conditioning {
             Conditioning::None => Vec::new(),
@@ -170,7 +170,7 @@ impl ShotPipeline {
                 let stop = run.stop;
                 let latents = codec.encode_clip(&known, frames, stop, || {
                     done += 1;
-                    run.progress(Stage::Encode, done, units);
+                    run.progress(Stage::Encode, done, units)
                 })?;
                 if known.is_empty() {
                     self.grey = Some((dimensions, latents.clone()));
@@ -209,7 +209,7 @@ impl ShotPipeline {
             Denoiser::new(&self.engine, &nets.transformer, &self.high, grid, &times, condition)?;
         let mut expert: Option<(bool, super::denoiser::Contexts)> = None;
         let steps = sampling.steps;
-        run.progress(Stage::Denoise, 0, steps);
+        run.progress(Stage::Denoise, 0, steps)?;
         for (i, timestep) in solver.timesteps().to_vec().into_iter().enumerate() {
             let is_high = timestep as f64 >= defaults.boundary * 1000.0;
             let (weights, guidance) = if is_high {
@@ -232,7 +232,7 @@ impl ShotPipeline {
                     .expect("a velocity has the shape of its latents");
                 run.keep("predictions", &velocity);
             }
-            run.progress(Stage::Denoise, i + 1, steps);
+            run.progress(Stage::Denoise, i + 1, steps)?;
         }
         run.keep("latent", &latents);
         Ok(latents)
@@ -252,14 +252,14 @@ impl ShotPipeline {
         let frame_bytes = dimensions.width * dimensions.height * 3;
         let mut rgb = Vec::with_capacity(frames * frame_bytes);
         let mut done = 0;
-        run.progress(Stage::Decode, 0, lat_t);
+        run.progress(Stage::Decode, 0, lat_t)?;
         let stop = run.stop;
         codec.decode(latents, stop, |chunk| {
             // [3, frames, height, width] to [frames, height, width, 3]
             rgb.extend(chunk.permuted_axes([1, 2, 3, 0]).iter().map(|&x| to_byte(x)));
             run.keep("frames", &chunk);
             done += 1;
-            run.progress(Stage::Decode, done, lat_t);
+            run.progress(Stage::Decode, done, lat_t)
         })?;
         rgb.drain(..variant.dropped_frames() * frame_bytes);
         Ok(Frames { size: dimensions.size(), rgb })
@@ -290,8 +290,11 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn progress(&mut self, stage: Stage, step: usize, steps: usize) {
+    /// Reports where the run stands, unless it was stopped.
+    fn progress(&mut self, stage: Stage, step: usize, steps: usize) -> Result<(), PipelineError> {
+        self.stop.check()?;
         self.observer.progress(Progress { stage, step, steps });
+        Ok(())
     }
 
     fn keep<S, D>(&mut self, name: &'static str, array: &ndarray::ArrayBase<S, D>)
@@ -308,6 +311,10 @@ impl Run<'_> {
 /// Whether a bundle can use the inputs of a request.
 fn check_inputs(manifest: &Manifest, request: &ShotRequest) -> Result<(), PipelineError> {
     let refuse = |text: String| Err(PipelineError::Request(text));
+    let Guidance { high, low } = request.sampling.guidance;
+    if !high.is_finite() || !low.is_finite() {
+        return refuse(format!("guidance scales must be finite numbers, not {high} and {low}"));
+    }
     let (memory, most) = (request.memory.len(), manifest.sampling.max_memory);
     let name = &manifest.name;
     if manifest.variant == BundleVariant::T2v {

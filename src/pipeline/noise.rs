@@ -19,6 +19,14 @@ use rand_mt::Mt;
 /// Values that are transformed together.
 const BLOCK: usize = 16;
 
+/// A seed for whoever names none; below 2^32, so that different seeds give different noise.
+///
+/// # Errors
+/// When the operating system has no randomness to give.
+pub fn draw_seed() -> Result<u64, getrandom::Error> {
+    Ok(getrandom::u32()?.into())
+}
+
 /// Standard normal values of `shape`, in row-major order of drawing.
 ///
 /// As in PyTorch, MT19937 is seeded with the low 32 bits of `seed`: seeds that are 2^32 apart give the same noise.

@@ -20,6 +20,20 @@ pub enum Stage {
     Mp4,
 }
 
+impl Stage {
+    /// The stage's name, as in a job's `progress.stage`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Loading => "loading",
+            Self::Text => "text",
+            Self::Encode => "encode",
+            Self::Denoise => "denoise",
+            Self::Decode => "decode",
+            Self::Mp4 => "mp4",
+        }
+    }
+}
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {

@@ -28,7 +28,8 @@ impl Recording {
             "predictions" => ndarray::stack(Axis(0), &parts),
             _ => ndarray::concatenate(Axis(parts[0].ndim().min(2) - 1), &parts),
         };
-        Some(joined.expect("arrays of one name have one shape"))
+        let joined = joined.expect("arrays of one name have one shape");
+        Some(joined.as_standard_layout().into_owned())
     }
 
     /// Writes every array to a safetensors file, aside first.
@@ -38,7 +39,7 @@ impl Recording {
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let arrays: Vec<_> = self.arrays.keys().filter_map(|&name| Some((name, self.get(name)?))).collect();
         let views = arrays.iter().map(|(name, array)| {
-            let values = array.as_slice().expect("joined arrays are contiguous");
+            let values = array.as_slice().expect("arrays leave `get` in standard layout");
             let view = TensorView::new(Dtype::F32, array.shape().to_vec(), bytemuck::cast_slice(values));
             Ok((*name, view.map_err(io::Error::other)?))
         });

@@ -10,7 +10,7 @@ use uuid::fmt::Hyphenated;
 
 use super::Millis;
 use super::word::Word;
-use crate::pipeline::{Effective, Sampling, Stage, Timings, Variant};
+use crate::pipeline::{Effective, Sampling, Size, Stage, Timings, Variant};
 use crate::storage::Digest;
 
 /// Where a job stands. The last three are final.
@@ -144,10 +144,8 @@ pub struct Image {
     pub media_type: String,
     /// Size of the file.
     pub bytes: u64,
-    /// Pixels in a row, upright.
-    pub width: u32,
-    /// Rows, upright.
-    pub height: u32,
+    /// Its size, upright.
+    pub size: Size,
 }
 
 /// One image of a job. Images of one role are ordered as given.
@@ -287,14 +285,14 @@ impl FromRow<'_, SqliteRow> for JobInput {
         let sha256: String = row.try_get("sha256")?;
         let digest = Digest::parse(&sha256)
             .ok_or_else(|| sqlx::Error::Decode(format!("`{sha256}` is not a SHA-256").into()))?;
+        let side = |name| row.try_get::<u32, _>(name).map(|side| side as usize);
         Ok(Self {
             role: row.try_get::<Word<Role>, _>("role")?.0,
             image: Image {
                 sha256: digest,
                 media_type: row.try_get("media_type")?,
                 bytes: row.try_get("bytes")?,
-                width: row.try_get("width")?,
-                height: row.try_get("height")?,
+                size: Size { width: side("width")?, height: side("height")? },
             },
         })
     }

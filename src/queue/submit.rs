@@ -38,8 +38,8 @@ impl Queue {
             .bind(image.sha256.as_str())
             .bind(&image.media_type)
             .bind(i64::try_from(image.bytes).unwrap_or(i64::MAX))
-            .bind(image.width)
-            .bind(image.height)
+            .bind(u32::try_from(image.size.width).unwrap_or(u32::MAX))
+            .bind(u32::try_from(image.size.height).unwrap_or(u32::MAX))
             .bind(now)
             .execute(&mut *tx)
             .await?;

@@ -15,14 +15,12 @@ mod publish;
 mod run;
 pub mod supervisor;
 
-use std::io;
-
 pub use run::{Model, Worker};
+use uuid::Uuid;
 
 /// A name for a worker process that no other one has.
-///
-/// # Errors
-/// When the system has no random numbers.
-pub fn new_name(device: &str) -> io::Result<String> {
-    Ok(format!("{device}/{:08x}", getrandom::u32().map_err(io::Error::other)?))
+pub fn new_name(device: &str) -> String {
+    // The end of a UUIDv7 is random.
+    let id = Uuid::now_v7().simple().to_string();
+    format!("{device}/{}", &id[id.len() - 8..])
 }

@@ -10,7 +10,7 @@ use super::failure;
 use super::keeper::Keeper;
 use super::publish;
 use crate::pipeline::{
-    Conditioning, Generator, Observer as _, Progress, ShotRequest, Stage, StopToken, Variant,
+    Conditioning, Generator, Observer as _, Progress, ShotRequest, Stage, StopToken, Variant, images,
 };
 use crate::queue::{Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, Role, Status};
 use crate::storage::Storage;
@@ -160,17 +160,17 @@ impl Worker {
     /// What the pipeline is asked.
     fn request(&self, claim: &Claim) -> Result<ShotRequest, Failure> {
         let unreadable = |detail| Failure { code: FailureCode::InputUnreadable, detail };
-        let images = |role| {
-            let of_role = claim.inputs.iter().filter(move |input| input.role == role);
-            let decoded = of_role.map(|input| {
+        let of_role = |role| {
+            let inputs = claim.inputs.iter().filter(move |input| input.role == role);
+            let decoded = inputs.map(|input| {
                 let bytes = self.storage.input(&input.image.sha256).map_err(|e| unreadable(e.to_string()))?;
-                let image = image::load_from_memory(&bytes).map(|i| i.to_rgb8());
+                let image = images::decode(&bytes);
                 image.map_err(|e| unreadable(format!("image `{}`: {e}", input.image.sha256)))
             });
             decoded.collect::<Result<Vec<_>, Failure>>()
         };
-        let first = images(Role::FirstFrame)?.pop();
-        let motion = images(Role::Motion)?;
+        let first = of_role(Role::FirstFrame)?.pop();
+        let motion = of_role(Role::Motion)?;
         let conditioning = match (first, motion.is_empty()) {
             (Some(first), _) => Conditioning::FirstFrame(first),
             (None, true) => Conditioning::None,
@@ -185,7 +185,7 @@ impl Worker {
         Ok(ShotRequest {
             prompt: claim.spec.prompt.clone(),
             negative_prompt: claim.spec.negative_prompt.clone(),
-            memory: images(Role::Memory)?,
+            memory: of_role(Role::Memory)?,
             conditioning,
             sampling: claim.spec.sampling,
         })

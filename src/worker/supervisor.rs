@@ -74,7 +74,7 @@ impl Supervisor {
 
     /// From the start of a process to its end.
     async fn one_life(&self) -> io::Result<()> {
-        let name = super::new_name(&self.device)?;
+        let name = super::new_name(&self.device);
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .arg("--name")

@@ -102,8 +102,7 @@ fn new_job(priority: i32, variant: Variant) -> NewJob {
         sha256: Digest::of(b"an image"),
         media_type: "image/png".to_owned(),
         bytes: 8,
-        width: 4,
-        height: 2,
+        size: Size { width: 4, height: 2 },
     };
     NewJob {
         id: Uuid::now_v7(),

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::digest::hex;
 use super::{ALIGNMENT, MANIFEST, Manifest, StoredTensor, TOKENIZER, weight_path};
 use crate::models::Net;
+use crate::weights::config;
 use crate::weights::file::{FileError, TensorFile};
 
 /// A net's weights, mapped into memory: tensors in the order of use, aligned to [`ALIGNMENT`].
@@ -153,7 +154,12 @@ fn parse(bundle: &Path, file: &Path, json: &[u8]) -> Result<Manifest, BundleErro
     if format != Manifest::FORMAT {
         return Err(BundleError::Format { path: bundle.into(), found: format });
     }
-    serde_json::from_slice(json).map_err(invalid)
+    let manifest: Manifest = serde_json::from_slice(json).map_err(invalid)?;
+    config::check(&manifest.nets).map_err(|found| BundleError::Manifest {
+        path: file.into(),
+        reason: format!("it describes {found}"),
+    })?;
+    Ok(manifest)
 }
 
 fn is_within(path: &str) -> bool {

@@ -1,7 +1,8 @@
 //! Writing a bundle: aside, synced, and renamed as the last act.
 //!
 //! Until [`BundleWriter::finish`] returns, everything lies in a hidden folder next to the target, which is removed
-//! when the writer is dropped: a bundle is there whole or not at all. Weights are streamed in stretches of a few
+//! when the writer is dropped: a bundle is there whole or not at all. (A process that is killed outright leaves that
+//! folder, `.NAME.partial-…`, which may be removed.) Weights are streamed in stretches of a few
 //! megabytes, so memory does not grow with the net.
 
 use std::ffi::OsString;

@@ -4,6 +4,7 @@
 //! into it and how it is stored. Only a plan that is whole can be [written](Plan::write), so a mistake shows in
 //! seconds and not after an hour of copying.
 
+mod describe;
 mod experts;
 mod plan;
 mod write;

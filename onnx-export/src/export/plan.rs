@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::describe::{file_name, licences, name, warnings};
 use super::experts::Experts;
 use super::{ExportError, ExportOptions};
 use crate::bundle::{BundleVariant, LoraFacts, Manifest, Nets, SamplingDefaults, StoredTensor};
@@ -266,58 +267,4 @@ fn boundary(model_index: &Path, variant: BundleVariant) -> Result<Option<f64>, E
         }
         boundary => Ok(boundary),
     }
-}
-
-fn name(options: &ExportOptions) -> String {
-    let base = file_name(&options.transformer);
-    match &options.lora {
-        Some(lora) => format!("{} on {base}", file_name(lora)),
-        None => base,
-    }
-}
-
-fn licences(options: &ExportOptions) -> Vec<String> {
-    let mut licences = vec!["Wan2.2 weights: Apache-2.0".to_owned()];
-    if options.lora.is_some() {
-        licences.push("StoryMem weights: cc-by-nc-4.0 (no commercial use)".into());
-    }
-    for adapter in &options.adapters {
-        licences.push(format!("{}: see where it came from", file_name(&adapter.path)));
-    }
-    licences
-}
-
-fn warnings(options: &ExportOptions, manifest: &Manifest) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let variant = manifest.variant.name();
-    match &options.lora {
-        None if manifest.variant != BundleVariant::T2v => warnings.push(format!(
-            "no StoryMem LoRA is merged: plain Wan2.2 weights were not trained to remember, so variant `{variant}` will \
-             hardly follow its memory; pass `--lora` with StoryMem's folder"
-        )),
-        None => {}
-        Some(lora) => {
-            let folder = file_name(lora).to_lowercase();
-            let others = [BundleVariant::Mi2v, BundleVariant::Mm2v].map(BundleVariant::name);
-            if let Some(other) = others.iter().find(|other| folder.contains(*other)) {
-                if manifest.variant != BundleVariant::M2v && *other != variant {
-                    warnings.push(format!("`{}` looks like a LoRA for `{other}`, not for `{variant}`", lora.display()));
-                }
-            }
-        }
-    }
-    let story = manifest.lora.iter().filter(|facts| facts.file.starts_with("backbone_"));
-    for LoraFacts { file, merged, .. } in story {
-        // q, k, v and o of both attentions and the two layers of the feed-forward net.
-        let expected = 10 * manifest.nets.transformer.num_layers;
-        if options.lora.is_some() && *merged != expected {
-            warnings
-                .push(format!("`{file}` changes {merged} weights; StoryMem's adapters change {expected}"));
-        }
-    }
-    warnings
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

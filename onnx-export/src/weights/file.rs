@@ -159,7 +159,6 @@ impl TensorFile {
     }
 }
 
-#[allow(unsafe_code)]
 fn map(path: &Path) -> std::io::Result<Mmap> {
     let file = File::open(path)?;
     // SAFETY: the map is read-only. Weight files are written aside and renamed, never changed in place; a user who

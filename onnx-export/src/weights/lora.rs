@@ -4,7 +4,7 @@
 //! scale of 1 where `alpha / sqrt(rank)` = 11.3 was trained. So every key must belong to a pair, every pair to a
 //! weight it fits, and the scale is part of what the bundle records.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -20,14 +20,27 @@ use crate::graph::WeightSpec;
 /// What trainers put before a module's name.
 const PREFIXES: &[&str] = &["base_model.model.", "diffusion_model.", "transformer."];
 
-/// What follows a module's name in the key of the factor applied first (`[rank, in]`).
-const DOWN: &[&str] = &[".lora_A.weight", ".lora_A.default.weight", ".lora_down.weight"];
+/// What follows a module's name.
+const SUFFIXES: &[(&str, Role)] = &[
+    (".lora_A.weight", Role::Down),
+    (".lora_A.default.weight", Role::Down),
+    (".lora_down.weight", Role::Down),
+    (".lora_B.weight", Role::Up),
+    (".lora_B.default.weight", Role::Up),
+    (".lora_up.weight", Role::Up),
+    (".alpha", Role::Alpha),
+];
 
-/// What follows a module's name in the key of the factor applied second (`[out, rank]`).
-const UP: &[&str] = &[".lora_B.weight", ".lora_B.default.weight", ".lora_up.weight"];
-
-/// What follows a module's name in the key of its alpha, a scalar.
-const ALPHA: &[&str] = &[".alpha"];
+/// What a key of an adapter holds.
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    /// The factor applied first, `[rank, in]`.
+    Down,
+    /// The factor applied second, `[out, rank]`.
+    Up,
+    /// The scalar alpha.
+    Alpha,
+}
 
 /// Parts of keys that betray adapters of other kinds.
 const OTHER_KINDS: &[(&str, &str)] = &[
@@ -280,32 +293,40 @@ impl Pair {
 /// Sorts the file's keys by the weight they belong to.
 fn collect(file: &Checkpoint, names: &NameTable) -> Result<BTreeMap<usize, Keys>, LoraError> {
     let mut found: BTreeMap<usize, Keys> = BTreeMap::new();
-    let mut unknown = BTreeSet::new();
+    let mut unknown = Vec::new();
     for key in file.names() {
         if let Some((_, kind)) = OTHER_KINDS.iter().find(|(part, _)| key.contains(part)) {
             return Err(LoraError::Unsupported { path: file.path().into(), key: key.into(), kind });
         }
-        let bare = PREFIXES.iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
-        let module = |ends: &[&str]| ends.iter().find_map(|end| bare.strip_suffix(end));
-        let roles: [(&[&str], fn(&mut Keys) -> &mut Option<String>); 3] =
-            [(DOWN, |keys| &mut keys.down), (UP, |keys| &mut keys.up), (ALPHA, |keys| &mut keys.alpha)];
-        let Some((module, slot)) = roles.iter().find_map(|(ends, slot)| Some((module(ends)?, slot))) else {
-            unknown.insert(key);
+        let place = role(key).and_then(|(module, role)| {
+            let position = names.position(&format!("{module}.weight"))?;
+            Some((position, role))
+        });
+        let Some((position, role)) = place else {
+            unknown.push(key);
             continue;
         };
-        let Some(position) = names.position(&format!("{module}.weight")) else {
-            unknown.insert(key);
-            continue;
+        let keys = found.entry(position).or_default();
+        let slot = match role {
+            Role::Down => &mut keys.down,
+            Role::Up => &mut keys.up,
+            Role::Alpha => &mut keys.alpha,
         };
-        if let Some(first) = slot(found.entry(position).or_default()).replace(key.into()) {
+        if let Some(first) = slot.replace(key.into()) {
             return Err(LoraError::Twice { path: file.path().into(), first, second: key.into() });
         }
     }
     if unknown.is_empty() {
         return Ok(found);
     }
-    let keys = super::matching::list(unknown.iter().copied());
-    Err(LoraError::Unknown { path: file.path().into(), count: unknown.len(), keys })
+    let (count, keys) = (unknown.len(), super::matching::list(unknown.into_iter()));
+    Err(LoraError::Unknown { path: file.path().into(), count, keys })
+}
+
+/// The module a key belongs to, and as what.
+fn role(key: &str) -> Option<(&str, Role)> {
+    let bare = PREFIXES.iter().find_map(|prefix| key.strip_prefix(prefix)).unwrap_or(key);
+    SUFFIXES.iter().find_map(|(end, role)| Some((bare.strip_suffix(end)?, *role)))
 }
 
 fn alpha(file: &Checkpoint, key: String) -> Result<f32, LoraError> {

@@ -4,7 +4,7 @@
 //! tensors its net expects, in the shapes its config promises, and an adapter must be used up to its last key. All
 //! of that is decided from headers, before a byte of weights is read; see [`matching`].
 //!
-//! - [`file`] maps one safetensors file, [`checkpoint`] a folder of them.
+//! - [`mod@file`] maps one safetensors file, [`checkpoint`] a folder of them.
 //! - [`config`] reads `config.json` and refuses what is not a Wan A14B by name.
 //! - [`names`] knows the other names under which a tensor may be found.
 //! - [`lora`] reads adapters, [`merge`] adds them to a weight, [`values`] converts between element types.

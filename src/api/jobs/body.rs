@@ -7,8 +7,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::Value;
 
 use super::fields::Errors;
-use super::limits::{IMAGE_BYTES, MEMORY_IMAGES, MOTION_FRAMES};
+use super::limits::{MEMORY_IMAGES, MOTION_FRAMES};
 use crate::api::problem::{ErrorCode, Problem};
+use crate::pipeline::images::{ImageError, MAX_BYTES};
 
 /// What came in, before it is looked at.
 #[derive(Debug)]
@@ -112,8 +113,9 @@ async fn read_form(mut form: Multipart) -> Result<Body, Problem> {
 async fn image(mut part: Field<'_>, pointer: &str, errors: &mut Errors) -> Result<Bytes, Problem> {
     let mut bytes = Vec::new();
     while let Some(chunk) = part.chunk().await.map_err(form_problem)? {
-        if bytes.len() + chunk.len() > IMAGE_BYTES {
-            errors.add(pointer, format!("has more than {} MiB", IMAGE_BYTES >> 20));
+        let length = bytes.len() + chunk.len();
+        if length > MAX_BYTES {
+            errors.add(pointer, ImageError::TooManyBytes { bytes: length }.to_string());
             return Ok(Bytes::new());
         }
         bytes.extend_from_slice(&chunk);

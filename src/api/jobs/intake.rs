@@ -8,11 +8,11 @@ use uuid::Uuid;
 use super::body::{Body, Files};
 use super::fields::Errors;
 use super::images::{self, CheckedImage};
-use super::limits::{Limits, MOTION_FRAMES, SEED};
+use super::limits::{Limits, MOTION_FRAMES};
 use super::request::{CreateJob, ImageRef};
 use crate::api::Catalog;
 use crate::api::problem::Problem;
-use crate::pipeline::{Dimensions, Sampling, Size, Variant};
+use crate::pipeline::{Dimensions, Sampling, Size, Variant, draw_seed};
 use crate::queue::{Image, JobInput, NewJob, Role, Spec};
 use crate::storage::Storage;
 
@@ -86,8 +86,7 @@ impl Images {
 
     /// The image that decides the shape of the video, as in StoryMem.
     fn reference(&self) -> Option<Size> {
-        let image = self.first_frame.as_ref().or(self.motion_frames.first()).or(self.memory.first())?;
-        Some(Size { width: image.width as usize, height: image.height as usize })
+        Some(self.first_frame.as_ref().or(self.motion_frames.first()).or(self.memory.first())?.size)
     }
 
     fn keep(self, storage: &Storage) -> Result<Vec<JobInput>, Problem> {
@@ -96,12 +95,9 @@ impl Images {
         let motion = self.motion_frames.into_iter().map(|image| (Role::Motion, image));
         let keep = |(role, image): (Role, CheckedImage)| {
             let sha256 = storage.put_input(&image.bytes)?;
-            let CheckedImage { bytes, media_type, width, height } = image;
+            let CheckedImage { bytes, media_type, size } = image;
             let media_type = media_type.to_owned();
-            Ok(JobInput {
-                role,
-                image: Image { sha256, media_type, bytes: bytes.len() as u64, width, height },
-            })
+            Ok(JobInput { role, image: Image { sha256, media_type, bytes: bytes.len() as u64, size } })
         };
         memory.chain(first).chain(motion).map(keep).collect()
     }
@@ -169,7 +165,7 @@ fn complete(
         solver: request.solver.unwrap_or_default(),
         seed: match request.seed {
             Some(seed) => seed,
-            None => draw_seed()?,
+            None => draw_seed().map_err(|e| Problem::internal(&e))?,
         },
     };
     if images.memory.len() > defaults.max_memory {
@@ -223,10 +219,6 @@ fn not_served(variant: Variant, served: &[Variant]) -> String {
     format!("makes this a `{}` shot, which no bundle here can make; served is {what}", word(variant))
 }
 
-fn draw_seed() -> Result<u64, Problem> {
-    Ok(getrandom::u64().map_err(|e| Problem::internal(&e))? & *SEED.end())
-}
-
 /// The request as it is shown: what was given, with the facts of its images in place of their bytes.
 fn show(request: &CreateJob, inputs: &[JobInput]) -> serde_json::Result<Value> {
     // By way of text: a `Value` made of an `f32` has the digits of an `f64`.
@@ -246,6 +238,6 @@ fn show(request: &CreateJob, inputs: &[JobInput]) -> serde_json::Result<Value> {
 }
 
 fn facts(image: &Image) -> Value {
-    let Image { sha256, media_type, bytes, width, height } = image;
+    let Image { sha256, media_type, bytes, size: Size { width, height } } = image;
     json!({"sha256": sha256, "media_type": media_type, "bytes": bytes, "width": width, "height": height})
 }

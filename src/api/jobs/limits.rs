@@ -8,8 +8,6 @@ pub const PROMPT_CHARS: usize = 4000;
 pub const MEMORY_IMAGES: usize = 10;
 /// Frames of motion in MM2V.
 pub const MOTION_FRAMES: usize = 5;
-/// Most bytes of an image.
-pub const IMAGE_BYTES: usize = 20 << 20;
 /// Denoising steps.
 pub const STEPS: RangeInclusive<u64> = 1..=100;
 /// Shift of the noise schedule.

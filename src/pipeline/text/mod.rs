@@ -33,12 +33,12 @@ pub struct Tokens {
 #[non_exhaustive]
 pub enum TextError {
     /// The file can't be read.
-    #[error("the tokenizer `{}` can't be read: {source}; make the bundle anew with `storymem export`", path.display())]
+    #[error("the tokenizer `{}` can't be read: {reason}; make the bundle anew with `storymem export`", path.display())]
     Read {
         /// Of the file.
         path: PathBuf,
         /// Why not.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// The file is not a tokenizer.
     #[error("`{}` is no tokenizer: {reason}; take `tokenizer.json` of the model's `tokenizer` folder", path.display())]
@@ -61,10 +61,9 @@ impl Tokenizer {
     /// # Errors
     /// [`TextError::Read`] or [`TextError::Invalid`], the latter also when the tokenizer does not end what it encodes
     /// with `</s>`, as the text encoder expects.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, TextError> {
-        let path = path.as_ref();
+    pub fn open(path: &Path) -> Result<Self, TextError> {
         let bytes =
-            std::fs::read(path).map_err(|source| TextError::Read { path: path.to_owned(), source })?;
+            std::fs::read(path).map_err(|reason| TextError::Read { path: path.to_owned(), reason })?;
         Self::from_bytes(&bytes).map_err(|reason| TextError::Invalid { path: path.to_owned(), reason })
     }
 

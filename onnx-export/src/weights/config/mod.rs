@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::bundle::Nets;
+
 pub use umt5::umt5;
 pub use vae::vae;
 pub(crate) use wan::same_experts;
@@ -60,6 +62,20 @@ pub enum ConfigError {
         /// What would work.
         instead: &'static str,
     },
+}
+
+/// Says what is wrong with the dimensions of a bundle's nets, if they are not of architectures that we implement.
+pub(crate) fn check(nets: &Nets) -> Result<(), String> {
+    umt5::check(&nets.text_encoder)?;
+    wan::check(&nets.transformer)?;
+    vae::check(&nets.vae)
+}
+
+fn all_sizes(sizes: &[usize]) -> Result<(), String> {
+    match sizes.iter().find(|size| !(1..=LARGEST).contains(*size)) {
+        Some(size) => Err(format!("a net with a dimension of {size}")),
+        None => Ok(()),
+    }
 }
 
 /// The fields of a config file.

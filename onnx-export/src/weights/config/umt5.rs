@@ -1,6 +1,6 @@
 //! The text encoder's config, in `transformers`' form.
 
-use super::{ConfigError, Fields};
+use super::{ConfigError, Fields, all_sizes};
 use crate::models::umt5::Umt5Config;
 
 const INSTEAD: &str = "the text encoder of Wan2.2 (UMT5-XXL)";
@@ -29,13 +29,21 @@ pub fn umt5(fields: &Fields) -> Result<Umt5Config, ConfigError> {
         relative_attention_max_distance: fields.size("relative_attention_max_distance")?,
         layer_norm_epsilon: fields.epsilon("layer_norm_epsilon")?,
     };
-    let (buckets, distance) = (config.relative_attention_num_buckets, config.relative_attention_max_distance);
-    if buckets % 4 != 0 || distance <= buckets / 4 {
-        // Half of the buckets for each sign, half of these for single distances, the rest up to the largest.
-        return fields.refuse(
-            format!("a position bias of {buckets} buckets up to distance {distance}, which don't divide"),
-            INSTEAD,
-        );
-    }
+    check(&config).or_else(|found| fields.refuse(found, INSTEAD))?;
     Ok(config)
+}
+
+/// Says what is wrong with the dimensions, if they are not those of an encoder we implement.
+pub(crate) fn check(config: &Umt5Config) -> Result<(), String> {
+    let Umt5Config { vocab_size, d_model, d_kv, d_ff, num_heads, num_layers, .. } = *config;
+    all_sizes(&[vocab_size, d_model, d_kv, d_ff, num_heads, num_layers])?;
+    let (buckets, distance) = (config.relative_attention_num_buckets, config.relative_attention_max_distance);
+    all_sizes(&[buckets, distance])?;
+    if !buckets.is_multiple_of(4) || distance <= buckets / 4 {
+        // Half of the buckets for each sign, half of these for single distances, the rest up to the largest.
+        return Err(format!(
+            "a position bias of {buckets} buckets up to distance {distance}, which don't divide"
+        ));
+    }
+    Ok(())
 }

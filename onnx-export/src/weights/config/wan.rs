@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ConfigError, Fields};
+use super::{ConfigError, Fields, all_sizes};
 use crate::models::wan::WanConfig;
 use crate::weights::checkpoint::Checkpoint;
 use crate::weights::names::Naming;
@@ -11,6 +11,9 @@ const INSTEAD: &str = "a transformer of Wan2.2-I2V-A14B (or Wan2.2-T2V-A14B with
 
 /// Text tokens attended to; diffusers' form does not carry it.
 const TEXT_LEN: usize = 512;
+
+/// Most text tokens we take for real: the text encoder's position table grows with the square.
+const LONGEST_TEXT: usize = 4096;
 
 /// Channels of the latent video, in and out.
 const LATENT: usize = 16;
@@ -35,7 +38,7 @@ pub fn wan(fields: &Fields, checkpoint: &Checkpoint) -> Result<WanConfig, Config
     }
     refuse_image_branch(checkpoint)?;
     let config = if diffusers { diffusers_form(fields)? } else { original_form(fields, checkpoint)? };
-    check(fields, &config)?;
+    check(&config).or_else(|found| fields.refuse(found, INSTEAD))?;
     Ok(config)
 }
 
@@ -108,27 +111,29 @@ fn text_dim(fields: &Fields, checkpoint: &Checkpoint) -> Result<usize, ConfigErr
     }
 }
 
-fn check(fields: &Fields, config: &WanConfig) -> Result<(), ConfigError> {
-    let WanConfig { dim, num_heads, freq_dim, in_dim, out_dim, .. } = *config;
-    let refuse = |found| fields.refuse(found, INSTEAD);
+/// Says what is wrong with the dimensions, if they are not those of a transformer we implement.
+pub(crate) fn check(config: &WanConfig) -> Result<(), String> {
+    let WanConfig { dim, num_heads, freq_dim, in_dim, out_dim, text_len, .. } = *config;
+    all_sizes(&[dim, config.ffn_dim, freq_dim, config.text_dim, num_heads, config.num_layers])?;
     if in_dim == 48 || out_dim == 48 {
-        return refuse("Wan2.2-TI2V-5B (48 latent channels)".into());
+        return Err("Wan2.2-TI2V-5B (48 latent channels)".into());
     }
     if in_dim != LATENT && in_dim != CONDITIONED {
-        return refuse(format!("a transformer with {in_dim} input channels (not {LATENT} or {CONDITIONED})"));
+        return Err(format!("a transformer with {in_dim} input channels (not {LATENT} or {CONDITIONED})"));
     }
     if out_dim != LATENT {
-        return refuse(format!("a transformer with {out_dim} output channels (not {LATENT})"));
+        return Err(format!("a transformer with {out_dim} output channels (not {LATENT})"));
     }
     let head = dim / num_heads;
-    if dim % num_heads != 0 || head % 2 != 0 || head < 6 {
+    if !dim.is_multiple_of(num_heads) || !head.is_multiple_of(2) || head < 6 {
         // The rotary embedding turns pairs of dimensions, and gives each of three axes at least one pair.
-        return refuse(format!(
-            "a transformer {dim} wide with {num_heads} heads, which don't divide it evenly"
-        ));
+        return Err(format!("a transformer {dim} wide with {num_heads} heads, which don't divide it evenly"));
     }
-    if freq_dim % 2 != 0 {
-        return refuse(format!("a timestep embedding of odd width {freq_dim}"));
+    if !freq_dim.is_multiple_of(2) {
+        return Err(format!("a timestep embedding of odd width {freq_dim}"));
+    }
+    if !(1..=LONGEST_TEXT).contains(&text_len) {
+        return Err(format!("a transformer that attends to {text_len} text tokens"));
     }
     Ok(())
 }
