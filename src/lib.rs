@@ -3,7 +3,12 @@
 //! An arrow may go only downwards: `api -> queue -> storage`; `worker -> pipeline -> engine -> onnx-export`.
 //! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
 
+pub mod api;
 pub mod cli;
+pub mod config;
 pub mod engine;
 pub mod pipeline;
+pub mod queue;
+pub mod storage;
 pub mod video;
+pub mod worker;

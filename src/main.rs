@@ -1,7 +1,7 @@
 //! The `storymem` command.
 
 use clap::Parser;
-use storymem::cli;
+use storymem::{cli, config};
 
 #[derive(Parser)]
 #[expect(clippy::large_enum_variant, reason = "there is one, and it lives as long as the process")]
@@ -10,12 +10,28 @@ enum Command {
     Export(cli::export::Args),
     Demo(cli::demo::Args),
     Generate(cli::generate::Args),
+    Serve(cli::serve::Args),
+    Worker(cli::worker::Args),
+    Openapi(cli::openapi::Args),
 }
 
 fn main() -> anyhow::Result<()> {
-    match Command::parse() {
+    match config::parse::<Command>() {
         Command::Export(args) => cli::export::run(args),
         Command::Demo(args) => cli::demo::run(args),
         Command::Generate(args) => cli::generate::run(args),
+        Command::Serve(args) => cli::serve::run(args),
+        Command::Worker(args) => cli::worker::run(args),
+        Command::Openapi(args) => cli::openapi::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        super::Command::command().debug_assert();
     }
 }

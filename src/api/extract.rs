@@ -1,0 +1,40 @@
+//! Parts of a request, with problems for what is wrong with them.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Path, Query};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::problem::{ErrorCode, Problem};
+
+/// The id in the path. What is no UUID names no job.
+pub struct JobId(pub Uuid);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(text) = path.map_err(|e| Problem::new(ErrorCode::JobNotFound, e.body_text()))?;
+        let unknown = |_| Problem::new(ErrorCode::JobNotFound, format!("there is no job `{text}`"));
+        Uuid::try_parse(&text).map(Self).map_err(unknown)
+    }
+}
+
+/// The query.
+pub struct Params<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(QueryRejection::FailedToDeserializeQueryString(e)) => {
+                Err(Problem::new(ErrorCode::InvalidQuery, e.body_text()))
+            }
+            Err(e) => Err(Problem::new(ErrorCode::InvalidQuery, e.body_text())),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The body of `POST /jobs`: JSON, or a form with the images as files.
+
+use axum::body::Bytes;
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{FromRequest, Multipart, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde_json::Value;
+
+use super::fields::Errors;
+use super::limits::{MEMORY_IMAGES, MOTION_FRAMES};
+use crate::api::problem::{ErrorCode, Problem};
+use crate::pipeline::images::{ImageError, MAX_BYTES};
+
+/// What came in, before it is looked at.
+#[derive(Debug)]
+pub struct Body {
+    /// The request as JSON.
+    pub json: Value,
+    /// The images that came as files.
+    pub files: Files,
+}
+
+/// Images that came as parts of a form.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// The parts `memory`, in order.
+    pub memory: Vec<Bytes>,
+    /// The part `first_frame`.
+    pub first_frame: Option<Bytes>,
+    /// The parts `motion_frames`, in order.
+    pub motion_frames: Vec<Bytes>,
+}
+
+/// Reads the body.
+///
+/// # Errors
+/// When it is of another type, broken, too large, or has parts it may not have.
+pub async fn read(request: Request) -> Result<Body, Problem> {
+    match media_type(request.headers()).as_deref() {
+        Some("application/json") => {
+            let bytes = Bytes::from_request(request, &()).await;
+            let bytes = bytes.map_err(|e| body_problem(e.status(), ErrorCode::BadRequest, e.body_text()))?;
+            Ok(Body { json: parse(&bytes)?, files: Files::default() })
+        }
+        Some("multipart/form-data") => {
+            let form = Multipart::from_request(request, &()).await;
+            read_form(form.map_err(|e| Problem::new(ErrorCode::InvalidMultipart, e.body_text()))?).await
+        }
+        other => {
+            let what = other.map_or("none is given".to_owned(), |other| format!("it is `{other}`"));
+            let detail =
+                format!("the content type must be `application/json` or `multipart/form-data`; {what}");
+            Err(Problem::new(ErrorCode::UnsupportedMediaType, detail))
+        }
+    }
+}
+
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let essence = text.split(';').next().unwrap_or(text);
+    Some(essence.trim().to_ascii_lowercase())
+}
+
+fn parse(bytes: &[u8]) -> Result<Value, Problem> {
+    serde_json::from_slice(bytes)
+        .map_err(|e| Problem::new(ErrorCode::InvalidJson, format!("the JSON is broken: {e}")))
+}
+
+async fn read_form(mut form: Multipart) -> Result<Body, Problem> {
+    let mut json = None;
+    let mut files = Files::default();
+    let mut errors = Errors::default();
+    while let Some(part) = form.next_field().await.map_err(form_problem)? {
+        let name = part.name().unwrap_or_default().to_owned();
+        match name.as_str() {
+            "request" if json.is_none() => {
+                json = Some(parse(&part.bytes().await.map_err(form_problem)?)?);
+            }
+            "memory" if files.memory.len() < MEMORY_IMAGES => {
+                let pointer = format!("/memory/{}", files.memory.len());
+                files.memory.push(image(part, &pointer, &mut errors).await?);
+            }
+            "motion_frames" if files.motion_frames.len() < MOTION_FRAMES => {
+                let pointer = format!("/motion_frames/{}", files.motion_frames.len());
+                files.motion_frames.push(image(part, &pointer, &mut errors).await?);
+            }
+            "first_frame" if files.first_frame.is_none() => {
+                files.first_frame = Some(image(part, "/first_frame", &mut errors).await?);
+            }
+            "memory" => errors.add("/memory", format!("must have at most {MEMORY_IMAGES} parts")),
+            "motion_frames" => errors.add("/motion_frames", format!("must have {MOTION_FRAMES} parts")),
+            "request" | "first_frame" => errors.add(format!("/{name}"), "must be one part"),
+            _ => errors.add(
+                format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+                "is not a part; the parts are `request`, `memory`, `first_frame` and `motion_frames`",
+            ),
+        }
+        if !errors.is_empty() {
+            // The rest may be large: don't read it for a request that can't be served.
+            return Err(Problem::validation(errors.into_inner()));
+        }
+    }
+    match json {
+        Some(json) => Ok(Body { json, files }),
+        None => {
+            errors.add("/request", "is required: a part with the request as JSON");
+            Err(Problem::validation(errors.into_inner()))
+        }
+    }
+}
+
+/// The bytes of a file; stops reading one that is too large.
+async fn image(mut part: Field<'_>, pointer: &str, errors: &mut Errors) -> Result<Bytes, Problem> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = part.chunk().await.map_err(form_problem)? {
+        let length = bytes.len() + chunk.len();
+        if length > MAX_BYTES {
+            errors.add(pointer, ImageError::TooManyBytes { bytes: length }.to_string());
+            return Ok(Bytes::new());
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.into())
+}
+
+fn form_problem(error: MultipartError) -> Problem {
+    body_problem(error.status(), ErrorCode::InvalidMultipart, error.body_text())
+}
+
+fn body_problem(status: StatusCode, code: ErrorCode, detail: String) -> Problem {
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Problem::new(ErrorCode::PayloadTooLarge, ErrorCode::PayloadTooLarge.meaning())
+        }
+        _ => Problem::new(code, detail),
+    }
+}

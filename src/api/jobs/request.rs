@@ -1,0 +1,254 @@
+//! The request that makes a job: its fields, and how they are read.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::{Object, ObjectBuilder, OneOfBuilder, Schema, Type};
+
+use super::fields::{Errors, Fields, kind, number};
+use super::limits::{
+    GUIDANCE, MEMORY_IMAGES, METADATA_ENTRIES, METADATA_KEY_CHARS, METADATA_VALUE_CHARS, MOTION_FRAMES,
+    PRIORITY, PROMPT_CHARS, SEED, SHIFT, STEPS,
+};
+use crate::pipeline::size::MAX_FRAMES;
+use crate::pipeline::{Fit, Guidance, Size, SolverKind};
+
+const FIELDS: &str = "`prompt`, `negative_prompt`, `memory`, `first_frame`, `motion_frames`, `size`, `fit`, `frames`, \
+                      `steps`, `shift`, `guidance_scale`, `solver`, `seed`, `priority` and `metadata`";
+
+/// A shot to be made. What is absent is as the model wants it.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(example = json!({
+    "prompt": "A woman in a red coat crosses the bridge in the rain.",
+    "memory": [{"data": "data:image/png;base64,iVBORw0KGgo…"}],
+    "size": "832x480",
+    "seed": 42
+}))]
+pub struct CreateJob {
+    /// What happens in the shot. Past 512 tokens it is cut, and the job says so in `warnings`.
+    #[schema(min_length = 1, max_length = 4000)]
+    pub prompt: String,
+    /// What to steer away from; the model's own if absent.
+    #[schema(max_length = 4000)]
+    pub negative_prompt: Option<String>,
+    /// Frames to remember, in story order. Required, here or as parts of a form.
+    #[schema(min_items = 1, max_items = 10)]
+    pub memory: Option<Vec<ImageRef>>,
+    /// Start from this frame (MI2V); it is not part of the video.
+    pub first_frame: Option<ImageRef>,
+    /// Continue the motion of these frames (MM2V); they are not part of the video. Not with `first_frame`.
+    #[schema(min_items = 5, max_items = 5)]
+    pub motion_frames: Option<Vec<ImageRef>>,
+    /// Width and height, multiples of 16: the size of the video or, with `"fit": "reference"`, its area.
+    #[schema(value_type = Option<String>, pattern = r"^[1-9][0-9]*x[1-9][0-9]*$", example = "832x480")]
+    pub size: Option<Size>,
+    /// `size` makes the video of that size; `reference` gives it the aspect ratio of the first frame, the motion
+    /// frames or the first memory image.
+    #[schema(schema_with = fit_words)]
+    pub fit: Option<Fit>,
+    /// Frames to generate, 4n+1. With `first_frame` the video has one fewer, with `motion_frames` five fewer.
+    #[schema(minimum = 1, maximum = 2045)]
+    pub frames: Option<usize>,
+    /// Denoising steps.
+    #[schema(minimum = 1, maximum = 100)]
+    pub steps: Option<usize>,
+    /// Shift of the noise schedule.
+    #[schema(minimum = 0.1, maximum = 100)]
+    pub shift: Option<f64>,
+    /// How strongly the prompt is followed, by both experts or by each.
+    #[schema(schema_with = guidance_schema)]
+    pub guidance_scale: Option<Guidance>,
+    /// The sampler.
+    #[schema(schema_with = solver_words)]
+    pub solver: Option<SolverKind>,
+    /// Seed of the initial noise; drawn and reported in `effective` if absent.
+    #[schema(minimum = 0, maximum = 9007199254740991_u64)]
+    pub seed: Option<u64>,
+    /// Higher runs first; 0 if absent.
+    #[schema(minimum = -10, maximum = 10)]
+    pub priority: Option<i32>,
+    /// Strings for your own use, at most 16; kept with the job and returned.
+    pub metadata: Option<BTreeMap<String, String>>,
+}
+
+/// A request with its images as files. An image field is given either in `request` or as parts.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only its schema is used: the parts are read one by one")]
+pub struct CreateJobForm {
+    /// As in the JSON form.
+    request: CreateJob,
+    /// Frames to remember, in story order: one part for each.
+    #[schema(value_type = Option<Vec<String>>, format = Binary, content_media_type = "image/png")]
+    memory: Option<Vec<Vec<u8>>>,
+    /// Start from this frame.
+    #[schema(value_type = Option<String>, format = Binary, content_media_type = "image/png")]
+    first_frame: Option<Vec<u8>>,
+    /// Continue the motion of these frames: one part for each.
+    #[schema(value_type = Option<Vec<String>>, format = Binary, content_media_type = "image/png")]
+    motion_frames: Option<Vec<Vec<u8>>>,
+}
+
+/// An image: PNG, JPEG or WebP of at most 20 MiB and 40 megapixels. Its EXIF orientation is applied, transparency
+/// is laid over black.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(example = json!({"data": "data:image/png;base64,iVBORw0KGgo…"}))]
+pub struct ImageRef {
+    /// The file in a `data:` URL.
+    #[schema(pattern = "^data:")]
+    pub data: String,
+    /// Where in the request `data` is.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub pointer: String,
+}
+
+/// One number for both experts, or one for each.
+pub(super) fn guidance_schema() -> Schema {
+    let scale = || {
+        let (least, most) = (*GUIDANCE.start(), *GUIDANCE.end());
+        ObjectBuilder::new().schema_type(Type::Number).minimum(Some(least)).maximum(Some(most))
+    };
+    let each = ObjectBuilder::new()
+        .property("high", scale().description(Some("Of the high-noise expert.")))
+        .property("low", scale().description(Some("Of the low-noise expert.")))
+        .required("high")
+        .required("low")
+        .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)));
+    OneOfBuilder::new()
+        .description(Some(
+            "How strongly the prompt is followed: one number for both experts, or one for each.",
+        ))
+        .item(scale())
+        .item(each)
+        .into()
+}
+
+impl CreateJob {
+    /// Reads a request. Fields that are wrong are reported and left out.
+    pub fn read(value: Value, errors: &mut Errors) -> Self {
+        let mut fields = Fields::new(value, "", errors);
+        fields.require("prompt", "what happens in the shot");
+        if fields.value("webhook_url").is_some() {
+            fields.refuse("webhook_url", "is not served yet; poll `GET /jobs/{id}`");
+        }
+        let request = Self {
+            prompt: fields.text("prompt", 1..=PROMPT_CHARS).unwrap_or_default(),
+            negative_prompt: fields.text("negative_prompt", 0..=PROMPT_CHARS),
+            memory: images(&mut fields, "memory", 1, MEMORY_IMAGES),
+            first_frame: fields.value("first_frame").and_then(|value| {
+                let pointer = fields.pointer("first_frame");
+                ImageRef::read(value, &pointer, fields.errors())
+            }),
+            motion_frames: images(&mut fields, "motion_frames", MOTION_FRAMES, MOTION_FRAMES),
+            size: fields.word("size"),
+            fit: fields.word("fit"),
+            frames: fields.integer("frames", 1..=MAX_FRAMES as u64).map(|n| n as usize),
+            steps: fields.integer("steps", STEPS).map(|n| n as usize),
+            shift: fields.number("shift", SHIFT),
+            guidance_scale: guidance(&mut fields),
+            solver: fields.word("solver"),
+            seed: fields.integer("seed", SEED),
+            priority: fields.integer("priority", PRIORITY).map(|n| n as i32),
+            metadata: metadata(&mut fields),
+        };
+        fields.finish(FIELDS);
+        request
+    }
+}
+
+impl ImageRef {
+    fn read(value: Value, pointer: &str, errors: &mut Errors) -> Option<Self> {
+        let mut fields = Fields::new(value, pointer, errors);
+        let mut refused = false;
+        for name in ["upload", "url", "job", "keyframe"] {
+            if fields.value(name).is_some() {
+                refused = true;
+                fields.refuse(name, "is not served yet; send the image as `data` or as a part of a form");
+            }
+        }
+        if !refused {
+            fields.require("data", "a `data:` URL with the image");
+        }
+        let data = match fields.value("data") {
+            Some(Value::String(data)) => Some(Self { data, pointer: fields.pointer("data") }),
+            Some(other) => {
+                fields.refuse("data", format!("must be a string, not {}", kind(&other)));
+                None
+            }
+            None => None,
+        };
+        fields.finish("`data`");
+        data
+    }
+}
+
+fn images(fields: &mut Fields<'_>, name: &str, least: usize, most: usize) -> Option<Vec<ImageRef>> {
+    let list = fields.list(name, least..=most)?;
+    let pointer = fields.pointer(name);
+    let image = |(n, value)| ImageRef::read(value, &format!("{pointer}/{n}"), fields.errors());
+    Some(list.into_iter().enumerate().filter_map(image).collect())
+}
+
+fn guidance(fields: &mut Fields<'_>) -> Option<Guidance> {
+    let pointer = fields.pointer("guidance_scale");
+    match fields.value("guidance_scale")? {
+        value @ Value::Number(_) => {
+            let both = fields.errors().keep(&pointer, number(&value, GUIDANCE))? as f32;
+            Some(Guidance { high: both, low: both })
+        }
+        value @ Value::Object(_) => {
+            let mut each = Fields::new(value, pointer, fields.errors());
+            each.require("high", "the scale of the high-noise expert");
+            each.require("low", "the scale of the low-noise expert");
+            let (high, low) = (each.number("high", GUIDANCE), each.number("low", GUIDANCE));
+            each.finish("`high` and `low`");
+            Some(Guidance { high: high? as f32, low: low? as f32 })
+        }
+        other => {
+            let what = "must be a number, or an object with `high` and `low`";
+            fields.refuse("guidance_scale", format!("{what}, not {}", kind(&other)));
+            None
+        }
+    }
+}
+
+fn metadata(fields: &mut Fields<'_>) -> Option<BTreeMap<String, String>> {
+    let value = fields.value("metadata")?;
+    let pointer = fields.pointer("metadata");
+    let names: Vec<String> = value.as_object().map(|o| o.keys().cloned().collect()).unwrap_or_default();
+    if names.len() > METADATA_ENTRIES {
+        fields.refuse(
+            "metadata",
+            format!("must have at most {METADATA_ENTRIES} entries; it has {}", names.len()),
+        );
+    }
+    let mut entries = Fields::new(value, pointer, fields.errors());
+    let mut kept = BTreeMap::new();
+    for name in names {
+        if name.chars().count() > METADATA_KEY_CHARS {
+            entries.refuse(&name, format!("a key must have at most {METADATA_KEY_CHARS} characters"));
+        }
+        if !entries.has(&name) {
+            entries.refuse(&name, "must be a string, not null");
+        } else if let Some(text) = entries.text(&name, 0..=METADATA_VALUE_CHARS) {
+            kept.insert(name, text);
+        }
+    }
+    Some(kept)
+}
+
+pub(super) fn words<T: Serialize>(all: &[T]) -> Object {
+    let words = all.iter().filter_map(|word| serde_json::to_value(word).ok());
+    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
+}
+
+pub(super) fn fit_words() -> Object {
+    words(&[Fit::Size, Fit::Reference])
+}
+
+pub(super) fn solver_words() -> Object {
+    words(&[SolverKind::UniPc, SolverKind::DpmPlusPlus])
+}

@@ -1,0 +1,34 @@
+//! `GET /jobs/{id}/thumbnail`.
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::video::{Asked, result, serve};
+use crate::api::App;
+use crate::api::extract::JobId;
+use crate::api::problem::{Problem, problems};
+
+problems!(ThumbnailProblems: JobNotFound, ResultNotReady, NoResult, PreconditionFailed, RangeNotSatisfiable);
+
+/// The middle frame of the video of a job that succeeded
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/thumbnail",
+    tag = "jobs",
+    params(("id" = Uuid, Path, description = "The job")),
+    responses(
+        (status = 200, description = "The picture", content_type = "image/jpeg", body = [u8]),
+        (status = 206, description = "The range", content_type = "image/jpeg", body = [u8]),
+        (status = 304, description = "The file is the one whose `ETag` or date was given"),
+        ThumbnailProblems,
+    )
+)]
+pub async fn get_thumbnail(
+    State(app): State<App>,
+    JobId(id): JobId,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let made = result(&app, id).await?;
+    let path = app.storage.thumbnail(id, made.token);
+    serve(&path, "image/jpeg", &format!("storymem-{id}.jpg"), asked).await
+}

@@ -1,0 +1,369 @@
+//! A job as clients see it.
+//!
+//! Everything here follows from the row alone (and the place in the queue), never from the clock: the same row gives
+//! the same JSON, so that a version is enough for an `ETag`.
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::request::{fit_words, solver_words};
+use crate::pipeline::{Fit, SolverKind, Stage, Variant};
+use crate::queue::{FailureCode, Job, Made, Reached, Status};
+
+/// A job.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Job)]
+pub struct JobView {
+    /// A UUIDv7: ids sort by the time of the request.
+    pub id: Uuid,
+    /// Where it stands; `succeeded`, `failed` and `cancelled` are final.
+    pub status: Status,
+    /// The place among the jobs that wait, from 1; null for one that does not wait.
+    #[schema(required)]
+    pub queue_position: Option<u64>,
+    /// How often a worker has taken it.
+    pub attempt: u32,
+    /// How far it has come.
+    pub progress: ProgressView,
+    /// The request as it came, with the facts of its images in place of their bytes.
+    #[schema(value_type = Object)]
+    pub request: Value,
+    /// The settings that count, defaults filled in.
+    pub effective: EffectiveView,
+    /// What to know about the result: a prompt that was cut, …
+    pub warnings: Vec<String>,
+    /// Why it failed.
+    #[schema(required)]
+    pub error: Option<ErrorView>,
+    /// What it has made.
+    #[schema(required)]
+    pub result: Option<ResultView>,
+    /// Where the time went.
+    pub timings: TimingsView,
+    /// When it was asked for.
+    pub created_at: DateTime<Utc>,
+    /// When the latest attempt began.
+    #[schema(required)]
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it became final.
+    #[schema(required)]
+    pub finished_at: Option<DateTime<Utc>>,
+    /// Who took it last.
+    #[schema(required)]
+    pub worker: Option<String>,
+    /// Where to go from here.
+    pub links: LinksView,
+}
+
+/// How far a job has come.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ProgressView {
+    /// The part it is in.
+    pub stage: StageView,
+    /// Units of this stage that are done: denoising steps, …
+    pub step: u32,
+    /// Units of this stage.
+    pub steps: u32,
+    /// Of the whole job.
+    #[schema(minimum = 0, maximum = 100)]
+    pub percent: f64,
+    /// Seconds that are left, as far as can be told after the first denoising step.
+    #[schema(required)]
+    pub eta_seconds: Option<f64>,
+}
+
+/// A part of making a shot, in the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StageView {
+    /// Waits.
+    Queued,
+    /// Opening the model.
+    Loading,
+    /// Encoding the prompts.
+    Text,
+    /// Encoding the images.
+    Encode,
+    /// The denoising steps.
+    Denoise,
+    /// Decoding the frames.
+    Decode,
+    /// Writing the MP4.
+    Mp4,
+}
+
+/// The settings that count. What only the model can tell is null until the job has succeeded.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct EffectiveView {
+    /// The mode: `m2v` (memory), `mi2v` (memory and a first frame) or `mm2v` (memory and motion).
+    #[schema(schema_with = variant_words)]
+    pub variant: Variant,
+    /// Pixels in a row of the video.
+    #[schema(required)]
+    pub width: Option<usize>,
+    /// Rows of the video.
+    #[schema(required)]
+    pub height: Option<usize>,
+    /// How the size of the video was found.
+    #[schema(schema_with = fit_words)]
+    pub fit: Fit,
+    /// Frames in the video.
+    pub frames: usize,
+    /// Denoising steps.
+    pub steps: usize,
+    /// Shift of the noise schedule.
+    pub shift: f64,
+    /// Guidance of each expert.
+    pub guidance_scale: GuidanceView,
+    /// The sampler.
+    #[schema(schema_with = solver_words)]
+    pub solver: SolverKind,
+    /// Seed of the initial noise.
+    pub seed: u64,
+    /// What to steer away from.
+    pub negative_prompt: String,
+    /// Tokens of the prompt.
+    #[schema(required)]
+    pub prompt_tokens: Option<usize>,
+    /// Digest of the model.
+    #[schema(required)]
+    pub model: Option<String>,
+}
+
+/// Guidance of each expert.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct GuidanceView {
+    /// Of the high-noise expert.
+    pub high: f32,
+    /// Of the low-noise expert.
+    pub low: f32,
+}
+
+/// Why a job failed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ErrorView {
+    /// For programs.
+    pub code: FailureCode,
+    /// For people.
+    pub detail: String,
+}
+
+/// What a job has made.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ResultView {
+    /// Where the MP4 is.
+    pub video_url: String,
+    /// Where its middle frame is.
+    pub thumbnail_url: String,
+    /// Size of the MP4.
+    pub bytes: u64,
+    /// SHA-256 of the MP4, in hex.
+    pub sha256: String,
+    /// Pixels in a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// Frames.
+    pub frames: usize,
+    /// Frames in a second.
+    pub fps: u32,
+    /// Length of the video.
+    pub seconds: f64,
+}
+
+/// Where the time went; null is not known yet.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TimingsView {
+    /// From the request to the start of the latest attempt.
+    #[schema(required)]
+    pub queued_seconds: Option<f64>,
+    /// From the start of the latest attempt to the end.
+    #[schema(required)]
+    pub running_seconds: Option<f64>,
+    /// Encoding the prompts.
+    #[schema(required)]
+    pub text_seconds: Option<f64>,
+    /// Encoding the images.
+    #[schema(required)]
+    pub encode_seconds: Option<f64>,
+    /// Denoising.
+    #[schema(required)]
+    pub denoise_seconds: Option<f64>,
+    /// Decoding the frames.
+    #[schema(required)]
+    pub decode_seconds: Option<f64>,
+    /// Writing the MP4.
+    #[schema(required)]
+    pub mp4_seconds: Option<f64>,
+}
+
+/// Where to go from here.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct LinksView {
+    /// The job itself.
+    #[serde(rename = "self")]
+    pub this: String,
+    /// To cancel it, while it has not ended.
+    #[schema(required)]
+    pub cancel: Option<String>,
+    /// Its video, once there is one.
+    #[schema(required)]
+    pub video: Option<String>,
+    /// The middle frame of its video, once there is one.
+    #[schema(required)]
+    pub thumbnail: Option<String>,
+}
+
+impl JobView {
+    /// `position` is the job's place in the queue, if it waits.
+    pub fn new(job: Job, position: Option<u64>) -> Self {
+        let path = format!("/jobs/{}", job.id);
+        let made = job.made.as_ref();
+        Self {
+            id: job.id,
+            status: job.status,
+            queue_position: position,
+            attempt: job.attempt,
+            progress: ProgressView::new(job.status, job.reached),
+            effective: EffectiveView::new(&job),
+            error: job
+                .failure
+                .clone()
+                .map(|failure| ErrorView { code: failure.code, detail: failure.detail }),
+            result: made.map(|made| ResultView::new(&path, made)),
+            timings: TimingsView::new(&job),
+            created_at: job.created_at.to_utc(),
+            started_at: job.started_at.map(|at| at.to_utc()),
+            finished_at: job.finished_at.map(|at| at.to_utc()),
+            links: LinksView {
+                cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
+                video: made.map(|_| format!("{path}/video")),
+                thumbnail: made.map(|_| format!("{path}/thumbnail")),
+                this: path,
+            },
+            request: job.request,
+            warnings: job.warnings,
+            worker: job.worker,
+        }
+    }
+}
+
+/// How much of a job each stage is held to be, in percent: denoising is nearly everything.
+const STAGES: [(Stage, StageView, f64); 6] = [
+    (Stage::Loading, StageView::Loading, 2.0),
+    (Stage::Text, StageView::Text, 3.0),
+    (Stage::Encode, StageView::Encode, 5.0),
+    (Stage::Denoise, StageView::Denoise, 80.0),
+    (Stage::Decode, StageView::Decode, 8.0),
+    (Stage::Mp4, StageView::Mp4, 2.0),
+];
+
+impl ProgressView {
+    fn new(status: Status, reached: Option<Reached>) -> Self {
+        let Some(reached) = reached.filter(|_| status != Status::Queued) else {
+            return Self { stage: StageView::Queued, step: 0, steps: 0, percent: 0.0, eta_seconds: None };
+        };
+        let mut before = 0.0;
+        let mut stage = StageView::Mp4;
+        let mut weight = 0.0;
+        for (one, shown, share) in STAGES {
+            if one == reached.stage {
+                (stage, weight) = (shown, share);
+                break;
+            }
+            before += share;
+        }
+        let done = f64::from(reached.step) / f64::from(reached.steps.max(1));
+        let percent = match status {
+            Status::Succeeded => 100.0,
+            _ => ((before + weight * done.min(1.0)) * 10.0).round() / 10.0,
+        };
+        let eta_seconds = match status {
+            Status::Running => eta(&reached),
+            _ => None,
+        };
+        Self { stage, step: reached.step, steps: reached.steps, percent, eta_seconds }
+    }
+}
+
+/// Seconds left at the moment of the last step, at the speed of the stage so far. The stages after denoising are held
+/// to take their share of it.
+fn eta(reached: &Reached) -> Option<f64> {
+    if reached.step == 0 {
+        return None;
+    }
+    let one = reached.step_at.seconds_since(reached.stage_at) / f64::from(reached.step);
+    let left = one * f64::from(reached.steps.saturating_sub(reached.step));
+    let later = one * f64::from(reached.steps) * 10.0 / 80.0;
+    let seconds = match reached.stage {
+        Stage::Denoise => left + later,
+        Stage::Decode => left,
+        _ => return None,
+    };
+    Some((seconds * 10.0).round() / 10.0)
+}
+
+impl EffectiveView {
+    fn new(job: &Job) -> Self {
+        let (spec, sampling) = (&job.spec, &job.spec.sampling);
+        let made = job.made.as_ref();
+        // With `fit: size` the size is what was asked; else the pipeline finds it.
+        let size =
+            made.map(|made| made.effective.size).or((sampling.fit == Fit::Size).then_some(sampling.size));
+        Self {
+            variant: spec.variant,
+            width: size.map(|size| size.width),
+            height: size.map(|size| size.height),
+            fit: sampling.fit,
+            frames: sampling.frames.saturating_sub(spec.variant.dropped_frames()),
+            steps: sampling.steps,
+            shift: sampling.shift,
+            guidance_scale: GuidanceView { high: sampling.guidance.high, low: sampling.guidance.low },
+            solver: sampling.solver,
+            seed: sampling.seed,
+            negative_prompt: spec.negative_prompt.clone(),
+            prompt_tokens: made.map(|made| made.effective.prompt_tokens),
+            model: made.map(|made| made.model.clone()),
+        }
+    }
+}
+
+impl ResultView {
+    fn new(path: &str, made: &Made) -> Self {
+        let effective = &made.effective;
+        Self {
+            video_url: format!("{path}/video"),
+            thumbnail_url: format!("{path}/thumbnail"),
+            bytes: made.bytes,
+            sha256: made.sha256.clone(),
+            width: effective.size.width,
+            height: effective.size.height,
+            frames: effective.frames,
+            fps: made.fps,
+            seconds: effective.frames as f64 / f64::from(made.fps),
+        }
+    }
+}
+
+impl TimingsView {
+    fn new(job: &Job) -> Self {
+        let made = job.made.as_ref();
+        let stage = |seconds: fn(&Made) -> f64| made.map(seconds);
+        Self {
+            queued_seconds: job.started_at.map(|start| start.seconds_since(job.created_at)),
+            running_seconds: job.finished_at.zip(job.started_at).map(|(end, start)| end.seconds_since(start)),
+            text_seconds: stage(|made| made.timings.text_seconds),
+            encode_seconds: stage(|made| made.timings.encode_seconds),
+            denoise_seconds: stage(|made| made.timings.denoise_seconds),
+            decode_seconds: stage(|made| made.timings.decode_seconds),
+            mp4_seconds: stage(|made| made.mp4_seconds),
+        }
+    }
+}
+
+fn variant_words() -> utoipa::openapi::Object {
+    super::request::words(&[Variant::M2v, Variant::Mi2v, Variant::Mm2v])
+}

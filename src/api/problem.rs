@@ -1,0 +1,318 @@
+//! Every error of the API, as `application/problem+json` (RFC 9457).
+//!
+//! The table below is the only place where an error code, its status and its title are defined: answers, the
+//! documentation and the OpenAPI document are made from it. A handler returns a [`Problem`]; [`render`], around
+//! the whole service, writes it out. Whatever else ends with an error status — a path or method that does not
+//! exist, a body that is too large, a panic — becomes a problem there too, so that no client ever meets another
+//! kind of error.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io;
+
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa::openapi::response::{Response as ResponseDoc, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr};
+
+use crate::queue::QueueError;
+use crate::storage::StorageError;
+
+/// The media type of a problem.
+pub const MEDIA_TYPE: &str = "application/problem+json";
+
+macro_rules! error_codes {
+    ($($name:ident, $code:literal, $status:ident, $title:literal, $meaning:literal;)*) => {
+        /// A stable word for each kind of error; its meaning never changes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ToSchema)]
+        pub enum ErrorCode {
+            $(
+                #[doc = $meaning]
+                #[serde(rename = $code)]
+                $name,
+            )*
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// The word.
+            pub fn code(self) -> &'static str {
+                match self { $(Self::$name => $code),* }
+            }
+
+            /// The HTTP status it comes with.
+            pub fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status),* }
+            }
+
+            /// What it is, in a few words that do not depend on the occurrence.
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$name => $title),* }
+            }
+
+            /// When it occurs and what to do, for the documentation.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $meaning),* }
+            }
+        }
+    };
+}
+
+error_codes! {
+    BadRequest, "bad_request", BAD_REQUEST, "The request is malformed",
+        "The request breaks the rules of HTTP or of this API in a way no other code names.";
+    InvalidJson, "invalid_json", BAD_REQUEST, "The body is not valid JSON",
+        "The JSON can't be parsed; `detail` gives line and column.";
+    InvalidMultipart, "invalid_multipart", BAD_REQUEST, "The body is not valid multipart",
+        "The multipart body is broken or ends too early.";
+    InvalidQuery, "invalid_query", BAD_REQUEST, "The query is not valid",
+        "A parameter of the query is unknown or has a value it can't have.";
+    NotFound, "not_found", NOT_FOUND, "There is nothing here",
+        "No route has this path; see `/openapi.json`.";
+    JobNotFound, "job_not_found", NOT_FOUND, "There is no such job",
+        "No job has this id.";
+    MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here",
+        "The path exists, the method does not; the `Allow` header lists those that do.";
+    Timeout, "timeout", REQUEST_TIMEOUT, "The request took too long",
+        "The request did not arrive in time; send it again.";
+    JobEnded, "job_ended", CONFLICT, "The job has already ended",
+        "What was asked is only possible before a job ends.";
+    ResultNotReady, "result_not_ready", CONFLICT, "The job has no result yet",
+        "The job has not ended yet; ask again after `Retry-After` seconds.";
+    NoResult, "no_result", CONFLICT, "The job ended without a result",
+        "The job failed or was cancelled; it will never have a video.";
+    PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "A precondition failed",
+        "A condition in the request's headers, such as `If-Match`, does not hold.";
+    PayloadTooLarge, "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
+        "The body has more bytes than the operator allows.";
+    UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The media type is not supported",
+        "The `Content-Type` is none of those the operation takes.";
+    RangeNotSatisfiable, "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range can't be satisfied",
+        "The `Range` lies outside the file or asks for several parts; `Content-Range` gives the size.";
+    ValidationFailed, "validation_failed", UNPROCESSABLE_ENTITY, "The request is not valid",
+        "`errors` lists everything that is wrong, each with a JSON pointer into the request.";
+    Internal, "internal", INTERNAL_SERVER_ERROR, "Something went wrong in the service",
+        "A fault of the service; its log says more.";
+    NotReady, "not_ready", SERVICE_UNAVAILABLE, "The service is not ready",
+        "`detail` says what is missing.";
+    DatabaseBusy, "database_busy", SERVICE_UNAVAILABLE, "The job database is busy",
+        "Another process held the database for too long; send the request again after `Retry-After` seconds.";
+    DiskFull, "disk_full", INSUFFICIENT_STORAGE, "The disk is full",
+        "There is no room left for images or jobs; the operator has to make some.";
+}
+
+/// One thing that is wrong with a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FieldError {
+    /// A JSON pointer (RFC 6901) to the field in the request; a file part counts as the field it stands for.
+    #[schema(example = "/memory/0/data")]
+    pub pointer: String,
+    /// What is wrong, and what would be right.
+    pub detail: String,
+}
+
+/// An error, as RFC 9457 has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Problem {
+    /// Names the kind of problem; the last part is `code`.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:storymem:problem:validation_failed")]
+    kind: String,
+    /// The kind of problem in words.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What is wrong this time.
+    detail: String,
+    /// The path of the request.
+    instance: String,
+    /// The kind of problem for programs.
+    code: ErrorCode,
+    /// Everything that is wrong with the request, for `validation_failed`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    errors: Vec<FieldError>,
+    #[serde(skip)]
+    #[schema(ignore)]
+    retry_after: Option<u32>,
+}
+
+impl Problem {
+    /// A problem of a kind, and what is wrong this time.
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:storymem:problem:{}", code.code()),
+            title: code.title(),
+            status: code.status().as_u16(),
+            detail: detail.into(),
+            instance: String::new(),
+            code,
+            errors: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// Everything that is wrong with a request.
+    pub fn validation(errors: Vec<FieldError>) -> Self {
+        let detail = match errors.as_slice() {
+            [one] => format!("`{}`: {}", one.pointer, one.detail),
+            many => format!("{} fields are not valid", many.len()),
+        };
+        Self { errors, ..Self::new(ErrorCode::ValidationFailed, detail) }
+    }
+
+    /// A fault of the service. Its cause goes to the log, and only there.
+    pub fn internal(cause: &(dyn Error + 'static)) -> Self {
+        let mut chain = cause.to_string();
+        let mut next = cause.source();
+        while let Some(cause) = next {
+            // Writing to a string can't fail.
+            let _ = write!(chain, ": {cause}");
+            next = cause.source();
+        }
+        tracing::error!(error = chain, "a request failed");
+        Self::new(ErrorCode::Internal, "the request could not be served; the service's log says why")
+    }
+
+    /// The same problem with a time after which to try again.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// The kind of problem.
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    fn of_status(status: StatusCode) -> Self {
+        let same = |code: &&ErrorCode| code.status() == status;
+        let code = match ErrorCode::ALL.iter().find(same) {
+            Some(&code) => code,
+            None if status.is_client_error() => ErrorCode::BadRequest,
+            None => ErrorCode::Internal,
+        };
+        Self::new(code, code.meaning())
+    }
+}
+
+/// Leaves the writing to [`render`], which knows the path.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl From<QueueError> for Problem {
+    fn from(error: QueueError) -> Self {
+        match &error {
+            QueueError::Unknown(_) => Self::new(ErrorCode::JobNotFound, error.to_string()),
+            QueueError::Ended { .. } => Self::new(ErrorCode::JobEnded, error.to_string()),
+            QueueError::Database(cause) if is_busy(cause) => {
+                tracing::warn!(error = %error, "the job database was busy for too long");
+                Self::new(ErrorCode::DatabaseBusy, ErrorCode::DatabaseBusy.meaning()).retry_after(1)
+            }
+            QueueError::Database(sqlx::Error::Database(cause)) if cause.code().as_deref() == Some("13") => {
+                tracing::error!(error = %error, "the disk is full");
+                Self::new(ErrorCode::DiskFull, ErrorCode::DiskFull.meaning())
+            }
+            _ => Self::internal(&error),
+        }
+    }
+}
+
+/// `SQLITE_BUSY` in any of its forms, or no connection free in time.
+fn is_busy(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::PoolTimedOut => true,
+        sqlx::Error::Database(cause) => {
+            cause.code().and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
+        }
+        _ => false,
+    }
+}
+
+impl From<StorageError> for Problem {
+    fn from(error: StorageError) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                tracing::error!(error = %error, "the disk is full");
+                Self::new(ErrorCode::DiskFull, ErrorCode::DiskFull.meaning())
+            }
+            _ => Self::internal(&error),
+        }
+    }
+}
+
+/// Writes problems out, and makes one of every other error. Headers such as `Allow` and `Content-Range` stay.
+pub async fn render(request: Request, next: Next) -> Response {
+    let instance = request.uri().path().to_owned();
+    let response = next.run(request).await;
+    let status = response.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return response;
+    }
+    let (mut parts, _) = response.into_parts();
+    let mut problem = parts.extensions.remove::<Problem>().unwrap_or_else(|| Problem::of_status(status));
+    problem.instance = instance;
+    parts.status = problem.code.status();
+    for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::ETAG, header::LAST_MODIFIED] {
+        parts.headers.remove(name);
+    }
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    if let Some(seconds) = problem.retry_after {
+        parts.headers.insert(header::RETRY_AFTER, seconds.into());
+    }
+    match serde_json::to_vec(&problem) {
+        Ok(body) => Response::from_parts(parts, body.into()),
+        Err(e) => {
+            tracing::error!(error = %e, "a problem could not be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// Documents the errors of an operation: an empty type for `responses(…)`, made from the codes.
+macro_rules! problems {
+    ($name:ident: $($code:ident),+ $(,)?) => {
+        pub(crate) struct $name;
+
+        impl utoipa::IntoResponses for $name {
+            fn responses()
+            -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
+                $crate::api::problem::documented(&[$($crate::api::problem::ErrorCode::$code),+])
+            }
+        }
+    };
+}
+pub(crate) use problems;
+
+/// One response for each status, naming the codes it can come with. What can happen anywhere is added.
+pub(crate) fn documented(codes: &[ErrorCode]) -> BTreeMap<String, RefOr<ResponseDoc>> {
+    let anywhere = [ErrorCode::BadRequest, ErrorCode::Internal, ErrorCode::DatabaseBusy];
+    let mut by_status = BTreeMap::<u16, Vec<ErrorCode>>::new();
+    for &code in codes.iter().chain(&anywhere) {
+        by_status.entry(code.status().as_u16()).or_default().push(code);
+    }
+    let response = |codes: Vec<ErrorCode>| {
+        let lines: Vec<_> =
+            codes.iter().map(|code| format!("`{}`: {}", code.code(), code.meaning())).collect();
+        let schema = Ref::from_schema_name("Problem");
+        ResponseBuilder::new()
+            .description(lines.join("\n\n"))
+            .content(MEDIA_TYPE, ContentBuilder::new().schema(Some(schema)).build())
+            .build()
+            .into()
+    };
+    by_status.into_iter().map(|(status, codes)| (status.to_string(), response(codes))).collect()
+}

@@ -1,0 +1,137 @@
+//! The routes, and the OpenAPI document made from them.
+
+use std::any::Any;
+use std::fmt::Write as _;
+
+use axum::body::Bytes;
+use axum::extract::DefaultBodyLimit;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Router, middleware};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::trace::TraceLayer;
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::problem::{self, ErrorCode, Problem};
+use super::{App, health, jobs};
+use crate::queue::FailureCode;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "StoryMem Serve", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
+    components(schemas(Problem)),
+    tags(
+        (name = "jobs", description = "Shots: ask for one, follow it, fetch it"),
+        (name = "operations", description = "For whoever runs the service"),
+    )
+)]
+struct Base;
+
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Base::openapi())
+        .routes(routes!(jobs::list::list_jobs, jobs::create::create_job))
+        .routes(routes!(jobs::get::get_job))
+        .routes(routes!(jobs::cancel::cancel_job))
+        .routes(routes!(jobs::video::get_video))
+        .routes(routes!(jobs::thumbnail::get_thumbnail))
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+}
+
+/// The OpenAPI 3.1 document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let mut document = routes().into_openapi();
+    document.info.description = Some(description());
+    document
+}
+
+/// The whole service.
+pub fn router(app: App) -> Router {
+    let (routes, _) = routes().split_for_parts();
+    let json = document().to_json().expect("a document of strings, lists and maps with string keys is JSON");
+    let json = Bytes::from(json);
+    let openapi = move || async move { ([(header::CONTENT_TYPE, "application/json")], json) };
+    around(routes.route("/openapi.json", get(openapi)), app.limits.body_bytes).with_state(app)
+}
+
+/// What is around every route: from the inside, a limit for bodies, a net for panics, and the writing of problems.
+fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize) -> Router<S> {
+    routes
+        .layer(DefaultBodyLimit::disable())
+        .layer(RequestBodyLimitLayer::new(body_bytes))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn(problem::render))
+        .layer(TraceLayer::new_for_http())
+}
+
+fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let text =
+        cause.downcast_ref::<String>().map(String::as_str).or_else(|| cause.downcast_ref::<&str>().copied());
+    tracing::error!(panic = text.unwrap_or("of unknown cause"), "a request handler panicked");
+    Problem::new(ErrorCode::Internal, "the request could not be served; the service's log says why")
+        .into_response()
+}
+
+fn description() -> String {
+    let mut text = String::from(
+        "Makes videos from prompts and memory images. `POST /jobs` queues a shot, `GET /jobs/{id}` follows it, \
+         `GET /jobs/{id}/video` fetches it. Unknown fields are refused. Times are RFC 3339 in UTC.\n\n\
+         ## Errors\nEvery error is `application/problem+json` (RFC 9457) with a stable `code`:\n\n\
+         | code | status | meaning |\n|---|---|---|\n",
+    );
+    // Writing to a string can't fail.
+    for code in ErrorCode::ALL {
+        let _ = writeln!(text, "| `{}` | {} | {} |", code.code(), code.status().as_u16(), code.meaning());
+    }
+    text.push_str(
+        "\n## Failures\nA job that failed says why in `error.code`:\n\n| code | meaning |\n|---|---|\n",
+    );
+    for code in FailureCode::ALL {
+        let _ = writeln!(text, "| `{}` | {} |", code.code(), code.meaning());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::{Request, StatusCode};
+    use serde_json::Value;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_a_problem_that_tells_nothing() {
+        async fn panics() {
+            panic!("a secret");
+        }
+        let router = around(Router::new().route("/panics", get(panics)), 10);
+        let answer = router.oneshot(Request::get("/panics").body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(answer.headers()[header::CONTENT_TYPE], problem::MEDIA_TYPE);
+        let body = to_bytes(answer.into_body(), 10_000).await.unwrap();
+        assert!(!String::from_utf8_lossy(&body).contains("secret"));
+        let problem: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(problem["code"], "internal");
+        assert_eq!(problem["instance"], "/panics");
+    }
+
+    #[test]
+    fn the_document_lists_every_code() {
+        let text = description();
+        for code in ErrorCode::ALL {
+            assert!(
+                text.contains(&format!("| `{}` | {} |", code.code(), code.status().as_u16())),
+                "{code:?}"
+            );
+        }
+        for code in FailureCode::ALL {
+            assert!(text.contains(&format!("| `{}` |", code.code())), "{code:?}");
+        }
+    }
+}

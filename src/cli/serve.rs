@@ -1,0 +1,139 @@
+//! `storymem serve`: the API, and a worker process for each device.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use onnx_export::bundle::Bundle;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::signals;
+use crate::api::{self, App, Catalog};
+use crate::config::{
+    BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, QueueConfig, RuntimeConfig,
+};
+use crate::engine::Device;
+use crate::queue::{Queue, SystemClock};
+use crate::storage::Storage;
+use crate::worker::supervisor::Supervisor;
+
+/// How often leases that ran out are looked for, besides at every claim.
+const RECOVER: Duration = Duration::from_secs(2);
+
+/// How long open connections may take to end once the service stops.
+const HTTP_GRACE: Duration = Duration::from_secs(10);
+
+/// Serves the HTTP API and runs a worker process for each device.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    bundle: BundleConfig,
+    #[command(flatten)]
+    http: HttpConfig,
+    #[command(flatten)]
+    data: DataConfig,
+    /// A device to work on, `cpu` or `cann:N`; may be given several times, and `none` starts no worker
+    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu", value_delimiter = ',')]
+    #[arg(action = clap::ArgAction::Append, value_parser = parse_device)]
+    devices: Vec<Option<Device>>,
+    #[command(flatten)]
+    runtime: RuntimeConfig,
+    #[command(flatten)]
+    limits: LimitConfig,
+    #[command(flatten)]
+    queue: QueueConfig,
+    /// Seconds a worker may take to give its job back when the service stops
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    stop_seconds: u64,
+    #[command(flatten)]
+    log: LogConfig,
+}
+
+fn parse_device(text: &str) -> Result<Option<Device>, String> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
+}
+
+/// Runs the command until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// When a bundle, the data directory or the address can't be used.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    args.log.init()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(serve(args));
+    // A decoding that still runs is of use to nobody any more.
+    runtime.shutdown_background();
+    served
+}
+
+async fn serve(args: Args) -> anyhow::Result<()> {
+    let mut manifests = Vec::new();
+    for path in &args.bundle.bundles {
+        manifests.push(Bundle::open(path)?.manifest().clone());
+    }
+    let storage = Storage::open(&args.data.data_dir)?;
+    let queue = Queue::open(&storage.database(), Arc::new(SystemClock), args.queue.policy()).await?;
+    let app = App::new(queue.clone(), storage, Catalog::new(manifests), args.limits.limits());
+    let listener = TcpListener::bind(args.http.listen).await;
+    let listener = listener.with_context(|| format!("can't listen on `{}`", args.http.listen))?;
+    tracing::info!(http.address = %listener.local_addr()?, "the service is up");
+
+    let shutdown = CancellationToken::new();
+    tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(recover(queue.clone(), shutdown.clone()));
+    for device in args.devices.iter().flatten() {
+        tasks.spawn(supervisor(&args, *device, &queue, &shutdown)?.run());
+    }
+    let stopping = shutdown.clone().cancelled_owned();
+    let http = axum::serve(listener, api::router(app)).with_graceful_shutdown(stopping);
+    tokio::select! {
+        served = http => served.context("the HTTP server failed")?,
+        () = async { shutdown.cancelled().await; tokio::time::sleep(HTTP_GRACE).await } => {
+            tracing::warn!("connections were still open and are cut");
+        }
+    }
+    shutdown.cancel();
+    while tasks.join_next().await.is_some() {}
+    queue.close().await;
+    tracing::info!("the service has stopped");
+    Ok(())
+}
+
+/// Gives back the jobs whose leases ran out, for when no worker is there to do so by claiming.
+async fn recover(queue: Queue, shutdown: CancellationToken) {
+    while !shutdown.is_cancelled() {
+        if let Err(e) = queue.recover().await {
+            tracing::warn!(error = %e, "leases could not be looked over");
+        }
+        let _ = tokio::time::timeout(RECOVER, shutdown.cancelled()).await;
+    }
+}
+
+fn supervisor(
+    args: &Args,
+    device: Device,
+    queue: &Queue,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Supervisor> {
+    let flag = |name: &str, value: &Path| [OsString::from(name), value.into()];
+    let mut worker =
+        vec![OsString::from("worker"), "--supervised".into(), "--device".into(), device.to_string().into()];
+    worker.extend(args.bundle.bundles.iter().flat_map(|bundle| flag("--bundle", bundle)));
+    worker.extend(flag("--data-dir", &args.data.data_dir));
+    worker.extend(args.runtime.to_args());
+    worker.extend(args.queue.to_args().map(OsString::from));
+    worker.extend(args.log.to_args().map(OsString::from));
+    Ok(Supervisor {
+        queue: queue.clone(),
+        program: std::env::current_exe().context("can't find this program's own file")?,
+        args: worker,
+        device: device.to_string(),
+        shutdown: shutdown.clone(),
+        grace: Duration::from_secs(args.stop_seconds),
+    })
+}

@@ -1,0 +1,88 @@
+//! `storymem worker`: takes jobs from the queue and makes them on one device.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+
+use super::signals;
+use crate::api::catalog;
+use crate::config::{BundleConfig, DataConfig, LogConfig, QueueConfig, RuntimeConfig};
+use crate::engine::{Device, Runtime};
+use crate::pipeline::{Generator as _, ShotPipeline};
+use crate::queue::{Queue, SystemClock};
+use crate::storage::Storage;
+use crate::worker::{self, Model, Worker};
+
+/// Takes jobs from the queue and makes them on one device. `storymem serve` starts one for each device.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    bundle: BundleConfig,
+    #[command(flatten)]
+    data: DataConfig,
+    /// The device to work on, `cpu` or `cann:N`
+    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
+    device: Device,
+    #[command(flatten)]
+    runtime: RuntimeConfig,
+    #[command(flatten)]
+    queue: QueueConfig,
+    #[command(flatten)]
+    log: LogConfig,
+    /// The worker's name, which no other process may have
+    #[arg(long, hide = true)]
+    name: Option<String>,
+    /// Stop when the standard input ends
+    #[arg(long, hide = true)]
+    supervised: bool,
+}
+
+/// Runs the command until SIGTERM or Ctrl-C.
+///
+/// # Errors
+/// When a bundle, the device or the data directory can't be used.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    args.log.init()?;
+    // One thread suffices for the lease; the others are the model's.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let shutdown = CancellationToken::new();
+    {
+        let _context = runtime.enter();
+        runtime.spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
+    }
+    if args.supervised {
+        cancel_with_supervisor(shutdown.clone());
+    }
+    let storage = Storage::open(&args.data.data_dir)?;
+    let database = storage.database();
+    let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
+    let mut models = open(&args)?;
+    let device = args.device.to_string();
+    let name = args.name.unwrap_or_else(|| worker::new_name(&device));
+    let worker = Worker { name, device, queue, storage, runtime: runtime.handle().clone(), shutdown };
+    worker.run(&mut models)?;
+    runtime.block_on(worker.queue.close());
+    Ok(())
+}
+
+fn open(args: &Args) -> anyhow::Result<Vec<Model>> {
+    let runtime = Runtime::load(&args.runtime.options())?;
+    let open = |path| {
+        let pipeline = ShotPipeline::open(path, runtime.clone(), args.device)?;
+        let (digest, variant) = (pipeline.digest().to_owned(), pipeline.manifest().variant);
+        Ok(Model { serves: catalog::variants(variant).to_vec(), digest, generator: Box::new(pipeline) })
+    };
+    args.bundle.bundles.iter().map(|path| open(path)).collect()
+}
+
+/// The supervisor holds the other end of the pipe and never writes: it ends when the supervisor does.
+fn cancel_with_supervisor(shutdown: CancellationToken) {
+    std::thread::spawn(move || {
+        let mut byte = [0];
+        while matches!(io::stdin().read(&mut byte), Ok(1)) {}
+        tracing::info!("the supervisor has ended");
+        shutdown.cancel();
+    });
+}

@@ -1,0 +1,12 @@
+//! What an operator can set: one struct per concern, put together by the commands that need them.
+//!
+//! Every flag of every command is also an environment variable and a key of an optional TOML file. [`layers`] adds
+//! both to any clap command, so that a flag is declared once and none of the three can be forgotten.
+
+mod layers;
+mod log;
+mod service;
+
+pub use layers::{parse, try_parse_from};
+pub use log::{LogConfig, LogFormat};
+pub use service::{BundleConfig, DataConfig, HttpConfig, LimitConfig, QueueConfig, RuntimeConfig};

@@ -1,0 +1,154 @@
+//! The queue: jobs, leases, attempts and workers. All SQL is here.
+//!
+//! The queue is the interface between the API and the workers: processes that know nothing of one another but the
+//! same rows. Its promises, and what keeps each of them:
+//!
+//! - *A job whose 202 was sent is never lost.* One transaction, `synchronous=FULL`, committed before the answer.
+//! - *A job has one result.* A claim puts a fresh fencing token into the row; every later write of that attempt
+//!   names the token and the states it expects. No row touched means the lease is lost ([`QueueError::LeaseLost`]),
+//!   and whoever lost it can change nothing. A lease says only who may write, never how long a job may take.
+//! - *A worker that dies gives its job back.* Its lease runs out, or its supervisor reports the exit; see
+//!   [`recover`](Queue::recover). Attempts are counted when claimed, so a job that kills its workers ends too.
+//! - *Final states are final.* No statement has a final state among those it expects.
+//!
+//! SQLite is in WAL mode with one writing connection a process; every write transaction is `BEGIN IMMEDIATE`, so
+//! that it waits its turn at the start instead of failing in the middle, and reads go through read-only
+//! connections. Clocks and ids come from the program and the SQL is plain, so that another database can follow.
+
+mod clock;
+mod job;
+mod lease;
+mod read;
+mod recover;
+mod submit;
+mod word;
+mod workers;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{Sqlite, Transaction};
+use uuid::Uuid;
+
+pub use clock::{Clock, Millis, SystemClock};
+pub use job::{Failure, FailureCode, Image, Job, JobInput, Made, NewJob, Reached, Role, Spec, Status};
+pub use lease::{Claim, Ending, Lease, Order};
+pub use read::{Attempt, Filter, Outcome};
+pub use workers::Worker;
+
+/// How long a writer waits for another process's transaction.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a caller waits for a connection of its own process.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Connections for reading.
+const READERS: u32 = 4;
+
+/// Why the queue could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueueError {
+    /// The database refused.
+    #[error("the job database failed: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The schema could not be brought up to date.
+    #[error("the job database could not be migrated: {0}; was it written by a newer version?")]
+    Migrate(#[from] sqlx::migrate::MigrateError),
+    /// Another attempt holds the job, or it has ended: what was to be written must be thrown away.
+    #[error("the lease of job `{0}` is lost")]
+    LeaseLost(Uuid),
+    /// No such job.
+    #[error("there is no job `{0}`")]
+    Unknown(Uuid),
+    /// The job has ended before.
+    #[error("job `{id}` has already ended")]
+    Ended {
+        /// The job.
+        id: Uuid,
+        /// How it ended.
+        status: Status,
+    },
+}
+
+/// The numbers that decide how patient the queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How long a lease lasts when it is not renewed.
+    pub lease: Duration,
+    /// Attempts a job has before it fails with [`FailureCode::WorkerLost`].
+    pub attempts: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(15), attempts: 3 }
+    }
+}
+
+/// A handle on the queue; clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    writer: SqlitePool,
+    reader: SqlitePool,
+    clock: Arc<dyn Clock>,
+    policy: Policy,
+}
+
+impl Queue {
+    /// Opens the database at `path`, makes it if there is none, and brings its schema up to date.
+    ///
+    /// # Errors
+    /// When the file can't be opened, is no database, or belongs to a newer version of the program.
+    pub async fn open(path: &Path, clock: Arc<dyn Clock>, policy: Policy) -> Result<Self, QueueError> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(true)
+            .synchronous(SqliteSynchronous::Full);
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_with(options.clone().create_if_missing(true).journal_mode(SqliteJournalMode::Wal))
+            .await?;
+        sqlx::migrate!().run(&writer).await?;
+        let reader = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_with(options.read_only(true))
+            .await?;
+        Ok(Self { writer, reader, clock, policy })
+    }
+
+    /// The present moment, by the queue's clock.
+    pub fn now(&self) -> Millis {
+        self.clock.now()
+    }
+
+    /// How patient the queue is.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Begins and abandons a write, to see that the database takes one.
+    ///
+    /// # Errors
+    /// What a write would fail with.
+    pub async fn check_writable(&self) -> Result<(), QueueError> {
+        Ok(self.write().await?.rollback().await?)
+    }
+
+    /// Closes the connections; the last process to do so folds the write-ahead log into the database.
+    pub async fn close(&self) {
+        self.reader.close().await;
+        self.writer.close().await;
+    }
+
+    async fn write(&self) -> Result<Transaction<'static, Sqlite>, QueueError> {
+        Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
+    }
+}

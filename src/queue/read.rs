@@ -1,0 +1,119 @@
+//! What anyone may look at. Nothing here writes.
+
+use serde::{Deserialize, Serialize};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, QueryBuilder, Row, Sqlite};
+use uuid::Uuid;
+
+use super::word::Word;
+use super::{Job, Millis, Queue, QueueError, Status};
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// With a video.
+    Succeeded,
+    /// With an error.
+    Failed,
+    /// Somebody cancelled the job.
+    Cancelled,
+    /// The worker ended or fell silent.
+    Lost,
+    /// The worker was told to stop.
+    GivenBack,
+}
+
+/// One claim of a job and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Counted from 1.
+    pub attempt: u32,
+    /// Who made it.
+    pub worker: String,
+    /// When it was claimed.
+    pub started_at: Millis,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// More about that: how the worker process ended.
+    pub detail: Option<String>,
+}
+
+/// Which jobs to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Filter {
+    /// Only those that stand there.
+    pub status: Option<Status>,
+    /// Only those older than this one.
+    pub before: Option<Uuid>,
+}
+
+impl Queue {
+    /// A job, if there is one of this id.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn job(&self, id: Uuid) -> Result<Option<Job>, QueueError> {
+        Ok(sqlx::query_as("SELECT * FROM jobs WHERE id = $1")
+            .bind(id.hyphenated())
+            .fetch_optional(&self.reader)
+            .await?)
+    }
+
+    /// At most `limit` jobs, the newest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn jobs(&self, filter: Filter, limit: u32) -> Result<Vec<Job>, QueueError> {
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT * FROM jobs WHERE TRUE");
+        if let Some(status) = filter.status {
+            sql.push(" AND status = ").push_bind(Word(status));
+        }
+        if let Some(before) = filter.before {
+            sql.push(" AND id < ").push_bind(before.hyphenated());
+        }
+        sql.push(" ORDER BY id DESC LIMIT ").push_bind(limit);
+        Ok(sql.build_query_as().fetch_all(&self.reader).await?)
+    }
+
+    /// The place of a queued job in the order of claims, from 1. What a worker can make is left out of account.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn position(&self, job: &Job) -> Result<u64, QueueError> {
+        let ahead: u64 = sqlx::query_scalar(
+            "SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND (priority > $1 OR (priority = $1 AND id < $2))",
+        )
+        .bind(job.priority)
+        .bind(job.id.hyphenated())
+        .fetch_one(&self.reader)
+        .await?;
+        Ok(ahead + 1)
+    }
+
+    /// The attempts of a job, in order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn attempts(&self, id: Uuid) -> Result<Vec<Attempt>, QueueError> {
+        Ok(sqlx::query_as("SELECT * FROM attempts WHERE job = $1 ORDER BY attempt")
+            .bind(id.hyphenated())
+            .fetch_all(&self.reader)
+            .await?)
+    }
+}
+
+impl FromRow<'_, SqliteRow> for Attempt {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self {
+            attempt: row.try_get("attempt")?,
+            worker: row.try_get("worker")?,
+            started_at: row.try_get("started_at")?,
+            ended_at: row.try_get("ended_at")?,
+            outcome: row.try_get::<Option<Word<Outcome>>, _>("outcome")?.map(|Word(outcome)| outcome),
+            detail: row.try_get("detail")?,
+        })
+    }
+}

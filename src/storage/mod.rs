@@ -1,0 +1,221 @@
+//! Files: images by the hash of their bytes, results by job and attempt.
+//!
+//! ```text
+//! DATA/
+//!   storymem.sqlite             the queue's database (see `queue`)
+//!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
+//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg
+//!   tmp/                        whatever is being written
+//! ```
+//!
+//! Nothing outside the data directory is ever written or read. A path is made only of a [`Digest`] or of ids that
+//! the program itself has drawn, never of a name that came from a client. A file is written in `tmp/`, synced and
+//! then renamed to its place, and the folder it lands in is synced too: whatever has a name is whole.
+//!
+//! Results are kept by the token of the attempt, so that an attempt that has lost its job can't touch the files of
+//! the one that has it.
+
+mod digest;
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use uuid::Uuid;
+
+pub use digest::Digest;
+
+/// The file a video has in a result folder.
+pub const VIDEO: &str = "video.mp4";
+
+/// The file a thumbnail has in a result folder.
+pub const THUMBNAIL: &str = "thumbnail.jpg";
+
+/// Why a file could not be kept or found.
+#[derive(Debug, thiserror::Error)]
+#[error("can't {action} `{}`: {source}", path.display())]
+pub struct StorageError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl StorageError {
+    /// The kind of the system's error.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+/// The data directory; clones share it. Its calls block: from async code use a blocking task.
+#[derive(Clone, Debug)]
+pub struct Storage {
+    root: PathBuf,
+}
+
+impl Storage {
+    /// Opens a data directory and makes what is missing of it.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn open(root: &Path) -> Result<Self, StorageError> {
+        for folder in ["inputs", "results", "tmp"] {
+            make_folder(&root.join(folder))?;
+        }
+        let root = root.canonicalize().map_err(failed("open", root))?;
+        Ok(Self { root })
+    }
+
+    /// Where the queue's database is.
+    pub fn database(&self) -> PathBuf {
+        self.root.join("storymem.sqlite")
+    }
+
+    /// Keeps the bytes of an image. When this returns, they survive a power cut. The same bytes are kept once.
+    ///
+    /// # Errors
+    /// When they can't be written.
+    pub fn put_input(&self, bytes: &[u8]) -> Result<Digest, StorageError> {
+        let digest = Digest::of(bytes);
+        let path = self.input_path(&digest);
+        let folder = path.parent().unwrap_or(&self.root);
+        make_folder(folder)?;
+        if path.exists() {
+            // Whoever wrote it may not have synced the folder yet.
+            sync_folder(folder)?;
+            return Ok(digest);
+        }
+        let tmp = self.root.join("tmp");
+        let mut file =
+            tempfile::Builder::new().prefix("input-").tempfile_in(&tmp).map_err(failed("write to", &tmp))?;
+        file.write_all(bytes).map_err(failed("write", file.path()))?;
+        file.as_file().sync_all().map_err(failed("sync", file.path()))?;
+        // A second writer of the same bytes may come between: its file is as good as ours.
+        file.persist(&path).map_err(|e| failed("write", &path)(e.error))?;
+        sync_folder(folder)?;
+        Ok(digest)
+    }
+
+    /// The bytes of an image.
+    ///
+    /// # Errors
+    /// When there are none of that digest, or they can't be read.
+    pub fn input(&self, digest: &Digest) -> Result<Vec<u8>, StorageError> {
+        let path = self.input_path(digest);
+        fs::read(&path).map_err(failed("read", &path))
+    }
+
+    /// A place to write the result of an attempt before it is published.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn stage_result(&self, job: Uuid, token: Uuid) -> Result<StagedResult, StorageError> {
+        let tmp = self.root.join("tmp");
+        let folder =
+            tempfile::Builder::new().prefix("result-").tempdir_in(&tmp).map_err(failed("write to", &tmp))?;
+        Ok(StagedResult { folder, target: self.result_folder(job, token) })
+    }
+
+    /// The video of an attempt. It exists when the attempt was published and is not removed.
+    pub fn video(&self, job: Uuid, token: Uuid) -> PathBuf {
+        self.result_folder(job, token).join(VIDEO)
+    }
+
+    /// The thumbnail of an attempt; see [`video`](Self::video).
+    pub fn thumbnail(&self, job: Uuid, token: Uuid) -> PathBuf {
+        self.result_folder(job, token).join(THUMBNAIL)
+    }
+
+    /// Removes what an attempt has published; nothing to remove is no error.
+    ///
+    /// # Errors
+    /// When something can't be removed.
+    pub fn remove_result(&self, job: Uuid, token: Uuid) -> Result<(), StorageError> {
+        let folder = self.result_folder(job, token);
+        match fs::remove_dir_all(&folder) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("remove", &folder)(e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what every attempt of a job has published; nothing to remove is no error.
+    ///
+    /// # Errors
+    /// When something can't be removed.
+    pub fn remove_results(&self, job: Uuid) -> Result<(), StorageError> {
+        let folder = self.job_folder(job);
+        match fs::remove_dir_all(&folder) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("remove", &folder)(e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn input_path(&self, digest: &Digest) -> PathBuf {
+        self.root.join("inputs").join(&digest.as_str()[..2]).join(digest.as_str())
+    }
+
+    fn job_folder(&self, job: Uuid) -> PathBuf {
+        self.root.join("results").join(job.hyphenated().to_string())
+    }
+
+    fn result_folder(&self, job: Uuid, token: Uuid) -> PathBuf {
+        self.job_folder(job).join(token.hyphenated().to_string())
+    }
+}
+
+/// A result that is being written. Dropped without [`publish`](Self::publish), it is removed.
+#[derive(Debug)]
+pub struct StagedResult {
+    folder: TempDir,
+    target: PathBuf,
+}
+
+impl StagedResult {
+    /// Where to write the video.
+    pub fn video(&self) -> PathBuf {
+        self.folder.path().join(VIDEO)
+    }
+
+    /// Where to write the thumbnail.
+    pub fn thumbnail(&self) -> PathBuf {
+        self.folder.path().join(THUMBNAIL)
+    }
+
+    /// Syncs the files and moves them to their place in one rename.
+    ///
+    /// # Errors
+    /// When that fails; then nothing is published.
+    pub fn publish(self) -> Result<(), StorageError> {
+        for path in [self.video(), self.thumbnail()] {
+            File::open(&path).and_then(|file| file.sync_all()).map_err(failed("sync", &path))?;
+        }
+        sync_folder(self.folder.path())?;
+        let parent = self.target.parent().unwrap_or(&self.target);
+        make_folder(parent)?;
+        fs::rename(self.folder.path(), &self.target).map_err(failed("publish", &self.target))?;
+        // The folder is no longer where it was made: there is nothing left to remove there.
+        let _ = self.folder.keep();
+        sync_folder(parent)
+    }
+}
+
+/// Makes a folder and those above it, and syncs the one it appears in.
+fn make_folder(path: &Path) -> Result<(), StorageError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(path).map_err(failed("make the folder", path))?;
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => sync_folder(parent),
+        _ => Ok(()),
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<(), StorageError> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(failed("sync the folder", path))
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StorageError {
+    move |source| StorageError { action, path: path.to_path_buf(), source }
+}

@@ -1,0 +1,53 @@
+//! From the frames of a shot to files in storage.
+
+use std::fs;
+use std::io;
+use std::time::Instant;
+
+use crate::pipeline::Shot;
+use crate::queue::{Lease, Made};
+use crate::storage::{Storage, StorageError};
+use crate::video::{VideoError, thumbnail, write_mp4};
+
+/// Why a video could not be published.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PublishError {
+    /// It could not be encoded or written.
+    #[error(transparent)]
+    Video(#[from] VideoError),
+    /// The thumbnail could not be written.
+    #[error("the thumbnail could not be written: {0}")]
+    Thumbnail(#[from] io::Error),
+    /// It could not be brought to its place.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+/// Writes the video and its thumbnail aside, then moves them to the place that belongs to this attempt. Nobody reads
+/// there before the job has ended with this very attempt.
+pub(super) fn publish(
+    storage: &Storage,
+    lease: &Lease,
+    shot: Shot,
+    model: &str,
+    fps: u32,
+) -> Result<(Made, Vec<String>), PublishError> {
+    let begin = Instant::now();
+    let Shot { frames, effective, warnings, timings } = shot;
+    let staged = storage.stage_result(lease.job, lease.token)?;
+    let facts = write_mp4(&staged.video(), &frames, fps)?;
+    let middle = frames.iter().nth(frames.len() / 2).unwrap_or_default();
+    fs::write(staged.thumbnail(), thumbnail(middle, frames.size)?)?;
+    staged.publish()?;
+    let made = Made {
+        token: lease.token,
+        model: model.to_owned(),
+        effective,
+        timings,
+        mp4_seconds: begin.elapsed().as_secs_f64(),
+        bytes: facts.bytes,
+        sha256: facts.sha256,
+        fps: facts.fps,
+    };
+    Ok((made, warnings))
+}

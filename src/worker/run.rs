@@ -1,0 +1,252 @@
+//! The claim loop of a worker process.
+
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::failure;
+use super::keeper::Keeper;
+use super::publish;
+use crate::pipeline::{
+    Conditioning, Generator, Observer as _, Progress, ShotRequest, Stage, StopToken, Variant, images,
+};
+use crate::queue::{Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, Role, Status};
+use crate::storage::Storage;
+
+/// How long an idle worker waits before it looks again.
+const POLL: Duration = Duration::from_millis(200);
+
+/// How often an idle worker shows that it is alive.
+const SHOW: Duration = Duration::from_secs(5);
+
+/// How long a worker waits when the database fails.
+const DATABASE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a worker tries to end a job while the database fails. What it has made is worth some patience.
+const END_TRIES: u32 = 30;
+
+/// A bundle, opened on the worker's device.
+pub struct Model {
+    /// Makes the shots.
+    pub generator: Box<dyn Generator>,
+    /// The digest of the bundle.
+    pub digest: String,
+    /// What it can make.
+    pub serves: Vec<Variant>,
+}
+
+/// A worker: takes jobs from the queue, one after the other, and makes them.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    /// Its name, which no other process has; see [`new_name`](super::new_name).
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// Where the jobs are.
+    pub queue: Queue,
+    /// Where the files are.
+    pub storage: Storage,
+    /// Runs the queue's calls and the keeper, beside the thread that computes.
+    pub runtime: Handle,
+    /// Tells the worker to stop: the job it has goes back to the queue.
+    pub shutdown: CancellationToken,
+}
+
+impl Worker {
+    /// Works until told to stop. Blocks; must not be called on a thread of the runtime.
+    ///
+    /// # Errors
+    /// When the database refuses the worker's first entry.
+    pub fn run(&self, models: &mut [Model]) -> Result<(), QueueError> {
+        let mut serves: Vec<Variant> = models.iter().flat_map(|model| model.serves.iter().copied()).collect();
+        serves.sort_unstable_by_key(|&variant| variant as u8);
+        serves.dedup();
+        self.show(&serves)?;
+        tracing::info!(worker.name = self.name, worker.serves = ?serves, "the worker waits for jobs");
+        let mut idle = Duration::ZERO;
+        while !self.shutdown.is_cancelled() {
+            let pause = match self.runtime.block_on(self.queue.claim(&self.name, &serves)) {
+                Ok(Some(claim)) => {
+                    self.work(claim, models);
+                    continue;
+                }
+                Ok(None) => POLL,
+                Err(e) => {
+                    tracing::warn!(error = %e, "no job could be claimed");
+                    DATABASE_PAUSE
+                }
+            };
+            self.rest(pause);
+            idle += pause;
+            if idle >= SHOW {
+                idle = Duration::ZERO;
+                if let Err(e) = self.show(&serves) {
+                    tracing::warn!(error = %e, "the worker could not show that it is alive");
+                }
+            }
+        }
+        tracing::info!(worker.name = self.name, "the worker stops");
+        if let Err(e) = self.runtime.block_on(self.queue.worker_ended(&self.name, "it was told to stop")) {
+            tracing::warn!(error = %e, "the worker could not sign off");
+        }
+        Ok(())
+    }
+
+    fn show(&self, serves: &[Variant]) -> Result<(), QueueError> {
+        self.runtime.block_on(self.queue.worker_seen(&self.name, &self.device, serves))
+    }
+
+    /// Waits, but not when told to stop.
+    fn rest(&self, pause: Duration) {
+        self.runtime.block_on(async {
+            let _ = tokio::time::timeout(pause, self.shutdown.cancelled()).await;
+        });
+    }
+
+    /// One attempt at one job, from claim to end.
+    fn work(&self, claim: Claim, models: &mut [Model]) {
+        let lease = claim.lease;
+        let span = tracing::info_span!("job", job.id = %lease.job, job.attempt = lease.attempt);
+        let _entered = span.enter();
+        tracing::info!("a job begins");
+        let stop = StopToken::default();
+        let mut keeper = Keeper::start(self, lease, stop.clone());
+        let ending = match models.iter_mut().find(|model| model.serves.contains(&claim.spec.variant)) {
+            Some(model) => self.make(&claim, model, &mut keeper, &stop).unwrap_or_else(|ending| ending),
+            None => {
+                // The claim named what the models serve, so this can't be; give the job to whoever can.
+                Ending::GivenBack
+            }
+        };
+        let kept = self.runtime.block_on(keeper.finish());
+        if kept {
+            self.end(&lease, &ending);
+        } else {
+            tracing::warn!("the lease was lost; what was made is thrown away");
+            self.discard(&lease);
+        }
+    }
+
+    /// Makes and publishes the video, or says how else the attempt ends.
+    fn make(
+        &self,
+        claim: &Claim,
+        model: &mut Model,
+        keeper: &mut Keeper,
+        stop: &StopToken,
+    ) -> Result<Ending, Ending> {
+        if claim.lease.attempt > 1 {
+            // What earlier attempts have left was never published: this one has the job now.
+            if let Err(e) = self.storage.remove_results(claim.lease.job) {
+                tracing::warn!(error = %e, "the files of an earlier attempt are left behind");
+            }
+        }
+        let request = self.request(claim).map_err(failed)?;
+        let shot =
+            model.generator.generate(&request, keeper, stop).map_err(|e| match failure::of_pipeline(&e) {
+                Some(failure) => failed(failure),
+                None => Ending::GivenBack,
+            })?;
+        keeper.progress(Progress { stage: Stage::Mp4, step: 0, steps: 1 });
+        let fps = model.generator.manifest().sampling.fps;
+        let (made, warnings) = publish::publish(&self.storage, &claim.lease, shot, &model.digest, fps)
+            .map_err(|e| failed(Failure { code: FailureCode::PublishFailed, detail: e.to_string() }))?;
+        keeper.progress(Progress { stage: Stage::Mp4, step: 1, steps: 1 });
+        Ok(Ending::Succeeded { made: Box::new(made), warnings })
+    }
+
+    /// What the pipeline is asked.
+    fn request(&self, claim: &Claim) -> Result<ShotRequest, Failure> {
+        let unreadable = |detail| Failure { code: FailureCode::InputUnreadable, detail };
+        let of_role = |role| {
+            let inputs = claim.inputs.iter().filter(move |input| input.role == role);
+            let decoded = inputs.map(|input| {
+                let bytes = self.storage.input(&input.image.sha256).map_err(|e| unreadable(e.to_string()))?;
+                let image = images::decode(&bytes);
+                image.map_err(|e| unreadable(format!("image `{}`: {e}", input.image.sha256)))
+            });
+            decoded.collect::<Result<Vec<_>, Failure>>()
+        };
+        let first = of_role(Role::FirstFrame)?.pop();
+        let motion = of_role(Role::Motion)?;
+        let conditioning = match (first, motion.is_empty()) {
+            (Some(first), _) => Conditioning::FirstFrame(first),
+            (None, true) => Conditioning::None,
+            (None, false) => {
+                let count = motion.len();
+                let motion = <Box<[_; 5]>>::try_from(motion);
+                Conditioning::Motion(
+                    motion.map_err(|_| unreadable(format!("{count} motion frames are not 5")))?,
+                )
+            }
+        };
+        Ok(ShotRequest {
+            prompt: claim.spec.prompt.clone(),
+            negative_prompt: claim.spec.negative_prompt.clone(),
+            memory: of_role(Role::Memory)?,
+            conditioning,
+            sampling: claim.spec.sampling,
+        })
+    }
+
+    /// Writes how the attempt ended, and throws away what it made if that does not count any more.
+    fn end(&self, lease: &Lease, ending: &Ending) {
+        for tries in 1.. {
+            match self.runtime.block_on(self.queue.end(lease, ending)) {
+                Ok(status) => {
+                    self.log_end(status, ending);
+                    if status != Status::Succeeded {
+                        self.discard(lease);
+                    }
+                    return;
+                }
+                Err(QueueError::LeaseLost(_)) => {
+                    tracing::warn!("the lease was lost; what was made is thrown away");
+                    self.discard(lease);
+                    return;
+                }
+                Err(e) if tries < END_TRIES => {
+                    tracing::warn!(error = %e, tries, "the end of a job could not be written; trying again");
+                    self.runtime.block_on(tokio::time::sleep(DATABASE_PAUSE));
+                }
+                Err(e) => {
+                    tracing::error!(error = %e, "the end of a job could not be written; it will be made again");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn log_end(&self, status: Status, ending: &Ending) {
+        match (status, ending) {
+            (Status::Failed, Ending::Failed(Failure { code, detail })) => {
+                tracing::warn!(error.code = code.code(), error = detail, "a job failed");
+            }
+            (Status::Queued, _) => tracing::info!("a job went back to the queue"),
+            _ => tracing::info!(job.status = ?status, "a job ended"),
+        }
+    }
+
+    /// Removes what the attempt has published, unless the job has come to be made of it after all: the answer to
+    /// "end" can get lost where its effect did not.
+    fn discard(&self, lease: &Lease) {
+        let made = |token: Uuid| async move {
+            let job = self.queue.job(lease.job).await?;
+            Ok::<_, QueueError>(job.and_then(|job| job.made).is_some_and(|made| made.token == token))
+        };
+        let removed = match self.runtime.block_on(made(lease.token)) {
+            Ok(true) => return,
+            Ok(false) => self.storage.remove_result(lease.job, lease.token).map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        };
+        if let Err(error) = removed {
+            tracing::warn!(error, "the files of an attempt are left behind");
+        }
+    }
+}
+
+fn failed(failure: Failure) -> Ending {
+    Ending::Failed(failure)
+}

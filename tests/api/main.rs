@@ -1,0 +1,222 @@
+//! The HTTP API over TCP, on a real data directory. The tree follows the routes. Workers are played by calls to the
+//! queue; nothing here makes a real video.
+
+mod cancel;
+mod create;
+mod create_form;
+mod errors;
+mod get;
+mod health;
+mod list;
+mod openapi;
+mod video;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use image::{ImageFormat, RgbImage};
+use onnx_export::bundle::{Bundle, BundleVariant, Manifest};
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+use storymem::api::{self, App, Catalog, Limits};
+use storymem::pipeline::{Effective, Size, Timings, Variant};
+use storymem::queue::{Ending, Lease, Made, Policy, Queue, SystemClock};
+use storymem::storage::{Digest, Storage};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+/// A service of its own for each test.
+struct Service {
+    base: String,
+    client: reqwest::Client,
+    queue: Queue,
+    storage: Storage,
+    folder: TempDir,
+    document: Value,
+}
+
+/// An answer whose body was read.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: reqwest::header::HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Service {
+    /// Serves the demo's manifest, with the images a job of MI2V takes.
+    async fn new() -> Self {
+        Self::with(BundleVariant::Mi2v, Limits::default()).await
+    }
+
+    async fn with(variant: BundleVariant, limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Storage::open(&folder.path().join("data")).unwrap();
+        let queue = Queue::open(&storage.database(), Arc::new(SystemClock), Policy::default()).await.unwrap();
+        let catalog = Catalog::new(vec![manifest(variant)]);
+        let router = api::router(App::new(queue.clone(), storage.clone(), catalog, limits));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let document = serde_json::to_value(api::document()).unwrap();
+        Self { base, client: reqwest::Client::new(), queue, storage, folder, document }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.base))
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Sends a request and checks what holds for every answer: its status is documented for the operation, and an
+    /// error is a whole problem.
+    async fn send(&self, request: RequestBuilder) -> Answer {
+        let request = request.build().unwrap();
+        let (method, path) = (request.method().clone(), request.url().path().to_owned());
+        let answer = Answer::read(self.client.execute(request).await.unwrap()).await;
+        self.check_documented(&method, &path, &answer);
+        if answer.status >= 400 && method != Method::HEAD {
+            let problem = answer.problem();
+            assert_eq!(problem["status"], answer.status);
+            assert_eq!(problem["instance"], path);
+            let code = problem["code"].as_str().unwrap();
+            assert_eq!(problem["type"], format!("urn:storymem:problem:{code}"));
+            for field in ["title", "detail"] {
+                assert!(!problem[field].as_str().unwrap().is_empty(), "{field}");
+            }
+        }
+        answer
+    }
+
+    fn check_documented(&self, method: &Method, path: &str, answer: &Answer) {
+        let paths = self.document["paths"].as_object().unwrap();
+        let fits = |template: &str| {
+            let (template, path): (Vec<_>, Vec<_>) =
+                (template.split('/').collect(), path.split('/').collect());
+            template.len() == path.len()
+                && template.iter().zip(path).all(|(t, p)| t.starts_with('{') || *t == p)
+        };
+        let Some((_, item)) = paths.iter().find(|(template, _)| fits(template)) else {
+            return;
+        };
+        let method = if *method == Method::HEAD { "get".to_owned() } else { method.as_str().to_lowercase() };
+        let Some(operation) = item.get(&method) else {
+            assert_eq!(answer.status, 405);
+            return;
+        };
+        let documented = &operation["responses"][answer.status.to_string()];
+        assert!(documented.is_object(), "{method} {path} answers {} without saying so", answer.status);
+        if let Some(content) = documented["content"].as_object()
+            && !answer.body.is_empty()
+        {
+            let given = answer.header("content-type");
+            assert!(content.contains_key(given), "{method} {path} answers {} with `{given}`", answer.status);
+        }
+    }
+
+    /// Queues a plain job.
+    async fn job(&self) -> String {
+        let answer = self.post("/jobs", &plain()).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Takes the next job, as a worker would.
+    async fn claim(&self) -> Lease {
+        let all = [Variant::M2v, Variant::Mi2v, Variant::Mm2v];
+        self.queue.claim("test/1", &all).await.unwrap().expect("a job is queued").lease
+    }
+
+    /// Ends a job with files of these bytes, as a worker would.
+    async fn succeed(&self, lease: &Lease, video: &[u8]) {
+        let staged = self.storage.stage_result(lease.job, lease.token).unwrap();
+        std::fs::write(staged.video(), video).unwrap();
+        std::fs::write(staged.thumbnail(), b"a thumbnail").unwrap();
+        staged.publish().unwrap();
+        let made = Made {
+            token: lease.token,
+            model: "model digest".to_owned(),
+            effective: Effective {
+                size: Size { width: 96, height: 64 },
+                frames: 9,
+                variant: Variant::M2v,
+                prompt_tokens: 5,
+            },
+            timings: Timings { denoise_seconds: 1.5, ..Timings::default() },
+            mp4_seconds: 0.25,
+            bytes: video.len() as u64,
+            sha256: Digest::of(video).to_string(),
+            fps: 16,
+        };
+        let ending = Ending::Succeeded { made: Box::new(made), warnings: vec!["cut".to_owned()] };
+        self.queue.end(lease, &ending).await.unwrap();
+    }
+}
+
+impl Answer {
+    async fn read(response: Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Self { status, headers, body: response.bytes().await.unwrap().to_vec() }
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    fn problem(&self) -> Value {
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        self.json()
+    }
+
+    fn code(&self) -> String {
+        self.problem()["code"].as_str().unwrap().to_owned()
+    }
+
+    /// The pointers of a problem of validation, sorted.
+    fn pointers(&self) -> Vec<String> {
+        let problem = self.problem();
+        let errors = problem["errors"].as_array().cloned().unwrap_or_default();
+        let mut pointers: Vec<_> = errors.iter().map(|e| e["pointer"].as_str().unwrap().to_owned()).collect();
+        pointers.sort();
+        pointers
+    }
+}
+
+fn manifest(variant: BundleVariant) -> Manifest {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("demo");
+    onnx_export::demo::write(&path).unwrap();
+    Manifest { variant, ..Bundle::open(&path).unwrap().manifest().clone() }
+}
+
+/// A small image; `shade` makes it one of its own.
+fn png(width: u32, height: u32, shade: u8) -> Vec<u8> {
+    let image = RgbImage::from_fn(width, height, |x, y| image::Rgb([x as u8, y as u8, shade]));
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    image.write_to(&mut bytes, ImageFormat::Png).unwrap();
+    bytes.into_inner()
+}
+
+fn data_url(bytes: &[u8]) -> String {
+    format!("data:image/png;base64,{}", BASE64_STANDARD.encode(bytes))
+}
+
+fn image_ref(shade: u8) -> Value {
+    json!({"data": data_url(&png(32, 20, shade))})
+}
+
+/// The least a request must have.
+fn plain() -> Value {
+    json!({"prompt": "a fox in the snow", "memory": [image_ref(1)]})
+}

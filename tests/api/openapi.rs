@@ -1,0 +1,50 @@
+//! The OpenAPI document.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use storymem::api;
+
+use crate::Service;
+
+#[test]
+fn the_committed_document_is_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi/openapi.json");
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let document = api::document().to_pretty_json().unwrap() + "\n";
+    assert!(
+        committed == document,
+        "openapi/openapi.json is out of date; run `cargo run -- openapi > openapi/openapi.json` and review the change"
+    );
+}
+
+#[tokio::test]
+async fn the_service_shows_its_own_document() {
+    let service = Service::new().await;
+    let answer = service.get("/openapi.json").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
+    assert_eq!(answer.json(), service.document);
+    assert!(service.document["openapi"].as_str().unwrap().starts_with("3.1"));
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    fn walk<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(object) => {
+                found.extend(object.get("$ref").and_then(Value::as_str));
+                object.values().for_each(|value| walk(value, found));
+            }
+            Value::Array(list) => list.iter().for_each(|value| walk(value, found)),
+            _ => {}
+        }
+    }
+    let document = serde_json::to_value(api::document()).unwrap();
+    let mut found = Vec::new();
+    walk(&document, &mut found);
+    assert!(found.len() > 10);
+    for reference in found {
+        assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}
