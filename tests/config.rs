@@ -1,5 +1,7 @@
 //! A flag wins over its environment variable, that over the file, that over the default.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! The data directory: whole files or none, by hash and id, and nothing outside.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! The worker: claim, run, publish, and every other way a job can go. The model is simulated, everything else is real.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
+
 mod run;
 mod supervisor;
 
