@@ -23,7 +23,7 @@ use crate::queue::FailureCode;
 #[derive(OpenApi)]
 #[openapi(
     info(title = "StoryMem Serve", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
-    components(schemas(Problem)),
+    components(schemas(problem::Document)),
     tags(
         (name = "jobs", description = "Shots: ask for one, follow it, fetch it"),
         (name = "operations", description = "For whoever runs the service"),

@@ -16,6 +16,7 @@ use crate::storage::Digest;
 /// Where a job stands. The last three are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = JobStatus)]
 pub enum Status {
     /// Waits for a worker.
     Queued,
