@@ -7,6 +7,7 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod engine;
+pub mod outbound;
 pub mod pipeline;
 pub mod queue;
 pub mod storage;
