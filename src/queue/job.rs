@@ -171,6 +171,21 @@ pub struct NewJob {
     pub spec: Spec,
     /// Its images.
     pub inputs: Vec<JobInput>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where a job comes from, and whom to tell when it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Whose key asked for it; nobody's without keys.
+    pub owner: Option<String>,
+    /// The client's trace (W3C Trace Context).
+    pub traceparent: Option<String>,
+    /// The job this one tries again.
+    pub retry_of: Option<Uuid>,
+    /// Where to post the job when it has ended.
+    pub webhook_url: Option<String>,
 }
 
 /// Where an attempt stands, and since when.
@@ -237,6 +252,8 @@ pub struct Job {
     pub warnings: Vec<String>,
     /// What it has made.
     pub made: Option<Made>,
+    /// Where it comes from.
+    pub origin: Origin,
     /// When it was queued.
     pub created_at: Millis,
     /// When its latest attempt began.
@@ -245,18 +262,24 @@ pub struct Job {
     pub finished_at: Option<Millis>,
 }
 
+impl Reached {
+    /// From a row that has its columns; nothing while `stage` is null.
+    pub(super) fn from_row(row: &SqliteRow) -> sqlx::Result<Option<Self>> {
+        let Some(Word(stage)) = row.try_get::<Option<Word<Stage>>, _>("stage")? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            stage,
+            step: row.try_get("step")?,
+            steps: row.try_get("steps")?,
+            stage_at: row.try_get("stage_at")?,
+            step_at: row.try_get("step_at")?,
+        }))
+    }
+}
+
 impl FromRow<'_, SqliteRow> for Job {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let reached = match row.try_get::<Option<Word<Stage>>, _>("stage")? {
-            None => None,
-            Some(Word(stage)) => Some(Reached {
-                stage,
-                step: row.try_get("step")?,
-                steps: row.try_get("steps")?,
-                stage_at: row.try_get("stage_at")?,
-                step_at: row.try_get("step_at")?,
-            }),
-        };
         let failure = match row.try_get::<Option<Word<FailureCode>>, _>("error_code")? {
             None => None,
             Some(Word(code)) => Some(Failure { code, detail: row.try_get("error_detail")? }),
@@ -270,10 +293,16 @@ impl FromRow<'_, SqliteRow> for Job {
             spec: row.try_get::<Json<_>, _>("spec")?.0,
             attempt: row.try_get("attempt")?,
             worker: row.try_get("worker")?,
-            reached,
+            reached: Reached::from_row(row)?,
             failure,
             warnings: row.try_get::<Json<_>, _>("warnings")?.0,
             made: row.try_get::<Option<Json<_>>, _>("made")?.map(|Json(made)| made),
+            origin: Origin {
+                owner: row.try_get("owner")?,
+                traceparent: row.try_get("traceparent")?,
+                retry_of: row.try_get::<Option<Hyphenated>, _>("retry_of")?.map(Hyphenated::into_uuid),
+                webhook_url: row.try_get("webhook_url")?,
+            },
             created_at: row.try_get("created_at")?,
             started_at: row.try_get("started_at")?,
             finished_at: row.try_get("finished_at")?,
@@ -283,18 +312,21 @@ impl FromRow<'_, SqliteRow> for Job {
 
 impl FromRow<'_, SqliteRow> for JobInput {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self { role: row.try_get::<Word<Role>, _>("role")?.0, image: Image::from_row(row)? })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for Image {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         let sha256: String = row.try_get("sha256")?;
         let digest = Digest::parse(&sha256)
             .ok_or_else(|| sqlx::Error::Decode(format!("`{sha256}` is not a SHA-256").into()))?;
         let side = |name| row.try_get::<u32, _>(name).map(|side| side as usize);
         Ok(Self {
-            role: row.try_get::<Word<Role>, _>("role")?.0,
-            image: Image {
-                sha256: digest,
-                media_type: row.try_get("media_type")?,
-                bytes: row.try_get("bytes")?,
-                size: Size { width: side("width")?, height: side("height")? },
-            },
+            sha256: digest,
+            media_type: row.try_get("media_type")?,
+            bytes: row.try_get("bytes")?,
+            size: Size { width: side("width")?, height: side("height")? },
         })
     }
 }

@@ -16,11 +16,18 @@
 //! connections. Clocks and ids come from the program and the SQL is plain, so that another database can follow.
 
 mod clock;
+mod events;
 mod job;
+mod keys;
 mod lease;
+mod once;
+mod outbox;
 mod read;
 mod recover;
+mod remove;
 mod submit;
+mod uploads;
+mod watcher;
 mod word;
 mod workers;
 
@@ -35,9 +42,17 @@ use sqlx::{Sqlite, Transaction};
 use uuid::Uuid;
 
 pub use clock::{Clock, Millis, SystemClock};
-pub use job::{Failure, FailureCode, Image, Job, JobInput, Made, NewJob, Reached, Role, Spec, Status};
+pub use events::Event;
+pub use job::{
+    Failure, FailureCode, Image, Job, JobInput, Made, NewJob, Origin, Reached, Role, Spec, Status,
+};
+pub use keys::{ApiKey, KeyRecord};
 pub use lease::{Claim, Ending, Lease, Order};
+pub use once::Once;
+pub use outbox::{Delivery, Tried};
 pub use read::{Attempt, Filter, Outcome};
+pub use submit::{Answer, Room, Submitted};
+pub use watcher::{Subscription, Watcher};
 pub use workers::Worker;
 
 /// How long a writer waits for another process's transaction.
@@ -73,6 +88,28 @@ pub enum QueueError {
         /// How it ended.
         status: Status,
     },
+    /// The job has not ended yet.
+    #[error("job `{0}` has not ended yet; cancel it first")]
+    NotEnded(Uuid),
+    /// As many jobs wait as may.
+    #[error("{queued} jobs wait already, which is as many as may; try again later")]
+    Full {
+        /// Jobs that wait.
+        queued: u64,
+    },
+    /// The owner has as many unfinished jobs as the key allows.
+    #[error(
+        "{owned} of your jobs have not ended, and the key allows {most}; wait for one to end, or cancel one"
+    )]
+    QuotaSpent {
+        /// Jobs of the owner that have not ended.
+        owned: u64,
+        /// How many may be.
+        most: u64,
+    },
+    /// Something else was asked under the same idempotency key.
+    #[error("the idempotency key was used for another request; draw a new one")]
+    KeyReused,
 }
 
 /// The numbers that decide how patient the queue is.
