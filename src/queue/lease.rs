@@ -33,6 +33,8 @@ pub struct Claim {
     pub inputs: Vec<JobInput>,
     /// When it was queued.
     pub created_at: Millis,
+    /// The client's trace (W3C Trace Context).
+    pub traceparent: Option<String>,
 }
 
 /// What a heartbeat brings back.
@@ -85,7 +87,7 @@ impl Queue {
         sql.push(", started_at = ").push_bind(now);
         sql.push(" WHERE id = (SELECT id FROM jobs WHERE status = 'queued' AND ");
         push_requires(&mut sql, serves);
-        sql.push(" ORDER BY priority DESC, id LIMIT 1) RETURNING id, attempt, spec, created_at");
+        sql.push(" ORDER BY priority DESC, id LIMIT 1) RETURNING id, attempt, spec, created_at, traceparent");
         let Some(row) = sql.build().fetch_optional(&mut *tx).await? else {
             // What ran out was given back, but is not for this worker.
             tx.commit().await?;
@@ -114,6 +116,7 @@ impl Queue {
             spec: row.try_get::<Json<_>, _>("spec")?.0,
             inputs,
             created_at: row.try_get("created_at")?,
+            traceparent: row.try_get("traceparent")?,
         };
         tx.commit().await?;
         Ok(Some(claim))

@@ -108,7 +108,12 @@ impl Worker {
     /// One attempt at one job, from claim to end.
     fn work(&self, claim: Claim, models: &mut [Model]) {
         let lease = claim.lease;
-        let span = tracing::info_span!("job", job.id = %lease.job, job.attempt = lease.attempt);
+        let span = tracing::info_span!(
+            "job",
+            job.id = %lease.job,
+            job.attempt = lease.attempt,
+            traceparent = claim.traceparent
+        );
         let _entered = span.enter();
         tracing::info!("a job begins");
         let stop = StopToken::default();
