@@ -4,7 +4,7 @@
 //! DATA/
 //!   storymem.sqlite             the queue's database (see `queue`)
 //!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
-//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg
+//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png
 //!   tmp/                        whatever is being written
 //! ```
 //!
@@ -31,6 +31,9 @@ pub const VIDEO: &str = "video.mp4";
 
 /// The file a thumbnail has in a result folder.
 pub const THUMBNAIL: &str = "thumbnail.jpg";
+
+/// The file the last frame of a video has in a result folder.
+pub const LAST_FRAME: &str = "last.png";
 
 /// Why a file could not be kept or found.
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +130,11 @@ impl Storage {
         self.result_folder(job, token).join(THUMBNAIL)
     }
 
+    /// The last frame of an attempt's video; see [`video`](Self::video). Attempts of earlier versions have none.
+    pub fn last_frame(&self, job: Uuid, token: Uuid) -> PathBuf {
+        self.result_folder(job, token).join(LAST_FRAME)
+    }
+
     /// Removes what an attempt has published; nothing to remove is no error.
     ///
     /// # Errors
@@ -182,12 +190,17 @@ impl StagedResult {
         self.folder.path().join(THUMBNAIL)
     }
 
+    /// Where to write the last frame.
+    pub fn last_frame(&self) -> PathBuf {
+        self.folder.path().join(LAST_FRAME)
+    }
+
     /// Syncs the files and moves them to their place in one rename.
     ///
     /// # Errors
     /// When that fails; then nothing is published.
     pub fn publish(self) -> Result<(), StorageError> {
-        for path in [self.video(), self.thumbnail()] {
+        for path in [self.video(), self.thumbnail(), self.last_frame()] {
             File::open(&path).and_then(|file| file.sync_all()).map_err(failed("sync", &path))?;
         }
         sync_folder(self.folder.path())?;

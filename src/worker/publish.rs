@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::pipeline::Shot;
 use crate::queue::{Lease, Made};
 use crate::storage::{Storage, StorageError};
-use crate::video::{VideoError, thumbnail, write_mp4};
+use crate::video::{VideoError, png, thumbnail, write_mp4};
 
 /// Why a video could not be published.
 #[derive(Debug, thiserror::Error)]
@@ -15,15 +15,15 @@ pub(super) enum PublishError {
     /// It could not be encoded or written.
     #[error(transparent)]
     Video(#[from] VideoError),
-    /// The thumbnail could not be written.
-    #[error("the thumbnail could not be written: {0}")]
-    Thumbnail(#[from] io::Error),
+    /// A still could not be written.
+    #[error("a still of the video could not be written: {0}")]
+    Still(#[from] io::Error),
     /// It could not be brought to its place.
     #[error(transparent)]
     Storage(#[from] StorageError),
 }
 
-/// Writes the video and its thumbnail aside, then moves them to the place that belongs to this attempt. Nobody reads
+/// Writes the video, its thumbnail and its last frame aside, then moves them to the place that belongs to this attempt. Nobody reads
 /// there before the job has ended with this very attempt.
 pub(super) fn publish(
     storage: &Storage,
@@ -38,6 +38,8 @@ pub(super) fn publish(
     let facts = write_mp4(&staged.video(), &frames, fps)?;
     let middle = frames.iter().nth(frames.len() / 2).unwrap_or_default();
     fs::write(staged.thumbnail(), thumbnail(middle, frames.size)?)?;
+    let last = frames.iter().last().unwrap_or_default();
+    fs::write(staged.last_frame(), png(last, frames.size)?)?;
     staged.publish()?;
     let made = Made {
         token: lease.token,
