@@ -12,11 +12,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::signals;
-use crate::api::{self, App, Catalog};
+use crate::api::webhooks::{self, Courier};
+use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
-    BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, QueueConfig, RuntimeConfig,
+    BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig, RuntimeConfig,
 };
 use crate::engine::Device;
+use crate::outbound::Outbound;
 use crate::queue::{Queue, SystemClock};
 use crate::storage::Storage;
 use crate::worker::supervisor::Supervisor;
@@ -44,6 +46,8 @@ pub struct Args {
     runtime: RuntimeConfig,
     #[command(flatten)]
     limits: LimitConfig,
+    #[command(flatten)]
+    outbound: OutboundConfig,
     #[command(flatten)]
     queue: QueueConfig,
     /// Seconds a worker may take to give its job back when the service stops
@@ -77,15 +81,19 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     }
     let storage = Storage::open(&args.data.data_dir)?;
     let queue = Queue::open(&storage.database(), Arc::new(SystemClock), args.queue.policy()).await?;
-    let app = App::new(queue.clone(), storage, Catalog::new(manifests), args.limits.limits());
+    let shutdown = CancellationToken::new();
+    let settings = settings(&args, &shutdown)?;
+    let app = App::new(queue.clone(), storage, Catalog::new(manifests), settings).await?;
     let listener = TcpListener::bind(args.http.listen).await;
     let listener = listener.with_context(|| format!("can't listen on `{}`", args.http.listen))?;
     tracing::info!(http.address = %listener.local_addr()?, "the service is up");
 
-    let shutdown = CancellationToken::new();
     tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
     let mut tasks = JoinSet::new();
     tasks.spawn(recover(queue.clone(), shutdown.clone()));
+    if let Some(courier) = courier(&args, &queue, &shutdown)? {
+        tasks.spawn(courier.run());
+    }
     for device in args.devices.iter().flatten() {
         tasks.spawn(supervisor(&args, *device, &queue, &shutdown)?.run());
     }
@@ -102,6 +110,27 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     queue.close().await;
     tracing::info!("the service has stopped");
     Ok(())
+}
+
+/// What the API may do.
+fn settings(args: &Args, shutdown: &CancellationToken) -> anyhow::Result<Settings> {
+    let guard = args.outbound.guard();
+    let images = args.outbound.image_urls.then(|| Outbound::following(guard.clone(), FETCH_TIMEOUT));
+    Ok(Settings {
+        limits: args.limits.limits(),
+        images: images.transpose()?,
+        webhooks: args.outbound.webhook_secret.as_ref().map(|_| guard),
+        shutdown: shutdown.clone(),
+    })
+}
+
+/// Who delivers webhooks, where there is a secret to sign them with.
+fn courier(args: &Args, queue: &Queue, shutdown: &CancellationToken) -> anyhow::Result<Option<Courier>> {
+    let Some(secret) = args.outbound.webhook_secret.clone() else {
+        return Ok(None);
+    };
+    let client = Outbound::staying(args.outbound.guard(), webhooks::TIMEOUT)?;
+    Ok(Some(Courier { queue: queue.clone(), client, secret, shutdown: shutdown.clone() }))
 }
 
 /// Gives back the jobs whose leases ran out, for when no worker is there to do so by claiming.

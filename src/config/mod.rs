@@ -9,4 +9,6 @@ mod service;
 
 pub use layers::{parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
-pub use service::{BundleConfig, DataConfig, HttpConfig, LimitConfig, QueueConfig, RuntimeConfig};
+pub use service::{
+    BundleConfig, DataConfig, HttpConfig, LimitConfig, OutboundConfig, QueueConfig, RuntimeConfig,
+};

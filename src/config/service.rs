@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::{ArgAction, Args, ValueHint};
 
 use crate::api::Limits;
+use crate::api::webhooks::WebhookSecret;
 use crate::engine::RuntimeOptions;
+use crate::outbound::Guard;
 use crate::queue::Policy;
 
 /// Which models are served.
@@ -54,6 +56,9 @@ pub struct LimitConfig {
     /// Most frames of a shot
     #[arg(long, value_name = "FRAMES", default_value_t = Limits::default().frames)]
     pub max_frames: usize,
+    /// Most jobs that wait; more are answered with 429
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::default().queued_jobs)]
+    pub max_queued_jobs: u64,
 }
 
 impl LimitConfig {
@@ -63,7 +68,30 @@ impl LimitConfig {
             body_bytes: self.max_body_bytes,
             frame_pixels: self.max_frame_pixels,
             frames: self.max_frames,
+            queued_jobs: self.max_queued_jobs,
         }
+    }
+}
+
+/// Where the service may go when clients name addresses.
+#[derive(Clone, Debug, Args)]
+pub struct OutboundConfig {
+    /// Fetch images by URL, from public addresses
+    #[arg(long)]
+    pub image_urls: bool,
+    /// Take `http://` too for images and webhooks, where only `https://` is taken otherwise
+    #[arg(long)]
+    pub insecure_http: bool,
+    /// Signs webhooks: `whsec_` and 24 to 64 bytes in Base64; without it webhooks are off. Better set by its variable than
+    /// by the flag, which others on the machine can see
+    #[arg(long, value_name = "SECRET", hide_env_values = true)]
+    pub webhook_secret: Option<WebhookSecret>,
+}
+
+impl OutboundConfig {
+    /// What URLs are held to.
+    pub fn guard(&self) -> Guard {
+        Guard::new(self.insecure_http)
     }
 }
 

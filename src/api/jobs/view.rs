@@ -9,6 +9,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::keyframe::LAST;
 use super::request::{fit_words, solver_words};
 use crate::pipeline::{Fit, SolverKind, Stage, Variant};
 use crate::queue::{FailureCode, Job, Made, Reached, Status};
@@ -54,6 +55,9 @@ pub struct JobView {
     /// Who took it last.
     #[schema(required)]
     pub worker: Option<String>,
+    /// The job this one tries again.
+    #[schema(required)]
+    pub retry_of: Option<Uuid>,
     /// Where to go from here.
     pub links: LinksView,
 }
@@ -164,6 +168,10 @@ pub struct ResultView {
     pub video_url: String,
     /// Where its middle frame is.
     pub thumbnail_url: String,
+    /// Where its last frame is, from which another shot can go on.
+    pub last_frame_url: String,
+    /// Where the frames are that the shot adds to memory.
+    pub keyframe_urls: Vec<String>,
     /// Size of the MP4.
     pub bytes: u64,
     /// SHA-256 of the MP4, in hex.
@@ -214,9 +222,14 @@ pub struct LinksView {
     /// The job itself.
     #[serde(rename = "self")]
     pub this: String,
+    /// To follow it.
+    pub events: String,
     /// To cancel it, while it has not ended.
     #[schema(required)]
     pub cancel: Option<String>,
+    /// To try it again, once it has failed or was cancelled.
+    #[schema(required)]
+    pub retry: Option<String>,
     /// Its video, once there is one.
     #[schema(required)]
     pub video: Option<String>,
@@ -247,6 +260,9 @@ impl JobView {
             started_at: job.started_at.map(|at| at.to_utc()),
             finished_at: job.finished_at.map(|at| at.to_utc()),
             links: LinksView {
+                events: format!("{path}/events"),
+                retry: matches!(job.status, Status::Failed | Status::Cancelled)
+                    .then(|| format!("{path}/retry")),
                 cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
                 video: made.map(|_| format!("{path}/video")),
                 thumbnail: made.map(|_| format!("{path}/thumbnail")),
@@ -255,6 +271,7 @@ impl JobView {
             request: job.request,
             warnings: job.warnings,
             worker: job.worker,
+            retry_of: job.origin.retry_of,
         }
     }
 }
@@ -270,7 +287,8 @@ const STAGES: [(Stage, StageView, f64); 6] = [
 ];
 
 impl ProgressView {
-    fn new(status: Status, reached: Option<Reached>) -> Self {
+    /// For a job that stands at `status` and has come so far.
+    pub fn new(status: Status, reached: Option<Reached>) -> Self {
         let Some(reached) = reached.filter(|_| status != Status::Queued) else {
             return Self { stage: StageView::Queued, step: 0, steps: 0, percent: 0.0, eta_seconds: None };
         };
@@ -345,6 +363,8 @@ impl ResultView {
         Self {
             video_url: format!("{path}/video"),
             thumbnail_url: format!("{path}/thumbnail"),
+            last_frame_url: format!("{path}/keyframes/{LAST}"),
+            keyframe_urls: Vec::new(),
             bytes: made.bytes,
             sha256: made.sha256.clone(),
             width: effective.size.width,
