@@ -78,10 +78,12 @@ fn a_result_appears_whole_or_not_at_all() {
     let staged = storage.stage_result(job, token).unwrap();
     fs::write(staged.video(), b"a video").unwrap();
     fs::write(staged.thumbnail(), b"a thumbnail").unwrap();
+    fs::write(staged.last_frame(), b"a frame").unwrap();
     staged.publish().unwrap();
     assert_eq!(fs::read(storage.video(job, token)).unwrap(), b"a video");
     assert_eq!(fs::read(storage.thumbnail(job, token)).unwrap(), b"a thumbnail");
-    assert_eq!(files(folder.path()).len(), 2, "nothing is left in tmp");
+    assert_eq!(fs::read(storage.last_frame(job, token)).unwrap(), b"a frame");
+    assert_eq!(files(folder.path()).len(), 3, "nothing is left in tmp");
 }
 
 #[test]
@@ -93,6 +95,7 @@ fn attempts_do_not_touch_one_anothers_results() {
         let staged = storage.stage_result(job, token).unwrap();
         fs::write(staged.video(), token.as_bytes()).unwrap();
         fs::write(staged.thumbnail(), b"").unwrap();
+        fs::write(staged.last_frame(), b"").unwrap();
         staged.publish().unwrap();
     }
     storage.remove_result(job, tokens[0]).unwrap();

@@ -15,7 +15,7 @@ use storymem::pipeline::{
     Effective, Fit, Frames, Generator, Observer, PipelineError, Sampling, Shot, ShotRequest, Size,
     SolverKind, StopToken, Timings, Variant,
 };
-use storymem::queue::{Image, Job, JobInput, NewJob, Policy, Queue, Role, Spec, SystemClock};
+use storymem::queue::{Image, Job, JobInput, NewJob, Origin, Policy, Queue, Role, Spec, SystemClock};
 use storymem::storage::Storage;
 use storymem::worker::{Model, Worker};
 use tempfile::TempDir;
@@ -155,6 +155,7 @@ fn new_job(storage: &Storage, variant: Variant) -> NewJob {
         request: json!({}),
         spec: Spec { prompt: "a fox".to_owned(), negative_prompt: "blur".to_owned(), variant, sampling },
         inputs,
+        origin: Origin::default(),
     }
 }
 

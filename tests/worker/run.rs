@@ -38,6 +38,12 @@ async fn a_job_becomes_a_video() {
     assert_eq!((made.model.as_str(), made.fps, made.effective.frames), ("a digest", 16, 5));
     let thumbnail = std::fs::read(bench.storage.thumbnail(id, made.token)).unwrap();
     assert_eq!(image::guess_format(&thumbnail).unwrap(), image::ImageFormat::Jpeg);
+    let last = image::open(bench.storage.last_frame(id, made.token)).unwrap().into_rgb8();
+    assert_eq!(last.dimensions(), (64, 48));
+    assert!(
+        last.pixels().all(|pixel| pixel.0 == [128; 3]),
+        "the frame as it was made, not as it was encoded"
+    );
     bench.nothing_is_half_written();
     assert!(bench.queue.workers_alive(PATIENCE).await.unwrap().is_empty(), "it has signed off");
 }
