@@ -16,9 +16,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
 use utoipa::openapi::response::{Response as ResponseDoc, ResponseBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::queue::QueueError;
 use crate::storage::StorageError;
@@ -32,7 +33,7 @@ const FULL_SECONDS: u32 = 30;
 macro_rules! error_codes {
     ($($name:ident, $code:literal, $status:ident, $title:literal, $meaning:literal;)*) => {
         /// A stable word for each kind of error; its meaning never changes.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ToSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
         pub enum ErrorCode {
             $(
                 #[doc = $meaning]
@@ -127,6 +128,20 @@ error_codes! {
         "Another process held the database for too long; send the request again after `Retry-After` seconds.";
     DiskFull, "disk_full", INSUFFICIENT_STORAGE, "The disk is full",
         "There is no room left for images or jobs; the operator has to make some.";
+}
+
+// By hand: the derive does not see names that come out of a macro.
+impl ToSchema for ErrorCode {}
+
+impl PartialSchema for ErrorCode {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(Self::ALL.iter().map(|code| code.code())))
+            .description(Some("A stable word for each kind of error; its meaning never changes."))
+            .build()
+            .into()
+    }
 }
 
 /// One thing that is wrong with a request.

@@ -38,7 +38,7 @@ problems!(
     path = "/jobs",
     tag = "jobs",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Drawn by the client; a request that is sent again under it within 24 hours is done once, and gets the first answer again"),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it within 24 hours is done once, and gets the first answer again"),
         ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
     ),
     request_body(content((CreateJob = "application/json"), (CreateJobForm = "multipart/form-data"))),

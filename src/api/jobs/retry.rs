@@ -36,7 +36,7 @@ problems!(
     tag = "jobs",
     params(
         ("id" = Uuid, Path, description = "The job"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Drawn by the client; a request that is sent again under it is done once"),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it is done once"),
         ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
     ),
     responses(

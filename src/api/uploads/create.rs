@@ -52,7 +52,7 @@ problems!(
     path = "/uploads",
     tag = "uploads",
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Drawn by the client; not needed, since the same bytes give the same answer"),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; not needed, since the same bytes give the same answer"),
     ),
     request_body(content(
         (Vec<u8> = "image/png"),
