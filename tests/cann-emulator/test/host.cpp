@@ -59,7 +59,9 @@ double difference(const Tensor& a, const Tensor& b) {
     return largest;
 }
 
-ProviderOptions provider_options() { return {{"device_id", "0"}, {"precision_mode", "must_keep_origin_dtype"}}; }
+ProviderOptions provider_options() {
+    return {{"device_id", "0"}, {"precision_mode", "must_keep_origin_dtype"}, {"arena_extend_strategy", "kSameAsRequested"}};
+}
 
 void* Value::address() const {
     void* data;
@@ -204,8 +206,8 @@ void HostSession::run_into(const std::map<std::string, const Value*>& inputs,
 
 Value HostSession::on_device(int type, const onnx::Shape& shape) const {
     const auto& api = host_.api();
-    const auto allocator = make(api, api.CreateAllocator, api.ReleaseAllocator, session_.get(),
-                                static_cast<const OrtMemoryInfo*>(host_.device_memory()));
+    const std::shared_ptr<OrtAllocator> allocator = make(api, api.CreateAllocator, api.ReleaseAllocator, session_.get(),
+                                                         static_cast<const OrtMemoryInfo*>(host_.device_memory()));
     auto value = make(api, api.CreateTensorAsOrtValue, api.ReleaseValue, allocator.get(), shape.data(), shape.size(), type);
-    return {api, value.release()};
+    return {api, value.release(), allocator};
 }

@@ -5,6 +5,7 @@
 #include "../src/onnx/model.hpp"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ double difference(const Tensor& a, const Tensor& b);
 using Tensors = std::map<std::string, Tensor>;
 using ProviderOptions = std::map<std::string, std::string>;
 
-/// The options the service uses.
+/// Exact allocations, and every type as the graph has it.
 ProviderOptions provider_options();
 
 class Host;
@@ -39,11 +40,15 @@ class Host;
 class Value {
 public:
     Value(const ort::Api& api, OrtValue* value) : value_(value, api.ReleaseValue) {}
+    /// ONNX Runtime frees the tensor with the allocator it was made by, and does not hold on to it.
+    Value(const ort::Api& api, OrtValue* value, std::shared_ptr<OrtAllocator> allocator)
+        : allocator_(std::move(allocator)), value_(value, api.ReleaseValue) {}
     OrtValue* get() const { return value_.get(); }
     /// Its address, which for a tensor on the device is the device's.
     void* address() const;
 
 private:
+    std::shared_ptr<OrtAllocator> allocator_;
     ort::Owned<OrtValue> value_;
 };
 

@@ -157,7 +157,7 @@ inline constexpr int kWarning = 2;                         // OrtLoggingLevel
 inline constexpr int kDisableAllOptimizations = 0;         // GraphOptimizationLevel
 inline constexpr int kDeviceAllocator = 0;                 // OrtAllocatorType
 inline constexpr int kDefaultMemory = 0;                   // OrtMemType, OrtDeviceMemoryType
-inline constexpr int kNpu = 2;                             // OrtMemoryInfoDeviceType
+inline constexpr int kNpu = 3;                             // OrtMemoryInfoDeviceType
 inline constexpr int kInvalidGraph = 10;                   // OrtErrorCode
 
 }  // namespace ort
