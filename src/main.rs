@@ -1,5 +1,7 @@
 //! The `storymem` command.
 
+use std::process::ExitCode;
+
 use clap::Parser;
 use storymem::{cli, config};
 
@@ -14,14 +16,21 @@ enum Command {
     Openapi(cli::openapi::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match config::parse::<Command>() {
+fn main() -> ExitCode {
+    let result = match config::parse::<Command>() {
         Command::Export(args) => cli::export::run(args),
         Command::Demo(args) => cli::demo::run(args),
         Command::Generate(args) => cli::generate::run(args),
         Command::Serve(args) => cli::serve::run(args),
         Command::Worker(args) => cli::worker::run(args),
         Command::Openapi(args) => cli::openapi::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
 

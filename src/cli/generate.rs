@@ -21,7 +21,7 @@ use crate::pipeline::{
 };
 use crate::video;
 
-/// Make one shot and write it to an MP4 file
+/// Makes one shot and writes it to an MP4 file
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A folder written by `storymem export` or `storymem demo`

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use memmap2::UncheckedAdvice;
 use onnx_export::bundle::{Dtype, WeightFile};
 use onnx_export::graph::DataType;
 use onnx_export::weights::file::TensorView;
@@ -70,6 +71,15 @@ impl Weights {
             widen(tensor.dtype, bytes, out);
         }
         Ok(out)
+    }
+
+    /// Tells the operating system that these weights will not be used for a while, so that their pages no longer count as
+    /// this process's memory. They are read from the file again, or taken from its cache, when they are used next.
+    pub fn set_aside(&self) {
+        // SAFETY: the map is shared, read-only and of a file: a page that was let go of comes back with the same content.
+        if let Err(error) = unsafe { self.file.map().unchecked_advise(UncheckedAdvice::DontNeed) } {
+            tracing::debug!(%error, weights.file = %self.file.path().display(), "pages could not be given back");
+        }
     }
 
     pub(super) fn value(&self, name: &str) -> Result<&ort::value::DynValue, EngineError> {

@@ -345,3 +345,34 @@ fn read(tensor: TensorView<'_>) -> Vec<f32> {
     values::widen(tensor.dtype, tensor.bytes, &mut values);
     values
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storymems_scale_is_rank_stabilised() {
+        assert!((LoraScale::default().of(None, 128) - 11.313_708_5).abs() < 1e-7);
+        assert_eq!("rslora".parse(), Ok(LoraScale::default()));
+        assert_eq!("plain".parse::<LoraScale>().unwrap().of(None, 128), 1.0);
+        assert_eq!("plain".parse::<LoraScale>().unwrap().of(Some(64.0), 128), 0.5);
+        assert_eq!("0.7".parse::<LoraScale>().unwrap().of(Some(64.0), 128), 0.7);
+        for text in ["", "rs", "nan", "inf", "1x"] {
+            assert!(text.parse::<LoraScale>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_name_a_module_whoever_wrote_them() {
+        for (key, module) in [
+            ("base_model.model.blocks.0.self_attn.q.lora_A.weight", "blocks.0.self_attn.q"),
+            ("base_model.model.blocks.0.ffn.0.lora_B.default.weight", "blocks.0.ffn.0"),
+            ("diffusion_model.blocks.1.ffn.2.lora_down.weight", "blocks.1.ffn.2"),
+            ("transformer.blocks.1.attn1.to_out.0.lora_up.weight", "blocks.1.attn1.to_out.0"),
+            ("blocks.1.ffn.2.alpha", "blocks.1.ffn.2"),
+        ] {
+            assert_eq!(role(key).map(|(module, _)| module), Some(module), "{key}");
+        }
+        assert!(role("blocks.1.ffn.2.weight").is_none());
+    }
+}
