@@ -88,11 +88,14 @@ pub fn facts(tree: &str) -> serde_json::Value {
     serde_json::from_slice(&json).unwrap()
 }
 
-/// `storymem export --dtype f32` of a tree, with the adapter for `variant` or without one.
+/// `storymem export` of a tree, in f32 unless the flags say otherwise, with the adapter for `variant` or without one.
 pub fn export(tree: &str, out: &Path, variant: &str, adapter: bool, flags: &[&str]) {
     let tree = fixture(tree);
     let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
-    command.args(["export", "--dtype", "f32", "--variant", variant]).args(flags);
+    command.args(["export", "--variant", variant]).args(flags);
+    if !flags.contains(&"--dtype") {
+        command.args(["--dtype", "f32"]);
+    }
     command.arg("--components").arg(tree.join("base_i2v_diffusers"));
     command.arg("--transformer").arg(tree.join("base_i2v"));
     if adapter {
