@@ -6,7 +6,6 @@ use clap::Parser;
 use storymem::{cli, config};
 
 #[derive(Parser)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it lives as long as the process")]
 #[command(version, about)]
 enum Command {
     Export(cli::export::Args),

@@ -33,6 +33,7 @@ pub struct Readiness {
 
 /// A worker that is alive.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Worker)]
 pub struct WorkerState {
     /// Its name, as in a job's `worker`.
     name: String,

@@ -1,7 +1,7 @@
 //! The HTTP API: what clients may ask, and what they are told.
 //!
 //! It never loads a model. It checks a request as far as that can be done without one, keeps its images, puts a job
-//! into the queue, and from then on only reads what the workers write there. [`router`] has the routes and, made
+//! into the queue, and from then on only reads what the workers write there. [`router()`] has the routes and, made
 //! from the same declarations, the OpenAPI document; each verb has a file of its own under `jobs/`; every error
 //! leaves as a problem of the one table in [`problem`].
 

@@ -118,9 +118,14 @@ pub struct FieldError {
     pub detail: String,
 }
 
+/// An error on its way out.
+#[derive(Clone, Debug)]
+pub struct Problem(Box<Document>);
+
 /// An error, as RFC 9457 has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Problem {
+#[schema(as = Problem)]
+pub struct Document {
     /// Names the kind of problem; the last part is `code`.
     #[serde(rename = "type")]
     #[schema(example = "urn:storymem:problem:validation_failed")]
@@ -147,7 +152,7 @@ pub struct Problem {
 impl Problem {
     /// A problem of a kind, and what is wrong this time.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Document {
             kind: format!("urn:storymem:problem:{}", code.code()),
             title: code.title(),
             status: code.status().as_u16(),
@@ -156,7 +161,7 @@ impl Problem {
             code,
             errors: Vec::new(),
             retry_after: None,
-        }
+        }))
     }
 
     /// Everything that is wrong with a request.
@@ -165,7 +170,9 @@ impl Problem {
             [one] => format!("`{}`: {}", one.pointer, one.detail),
             many => format!("{} fields are not valid", many.len()),
         };
-        Self { errors, ..Self::new(ErrorCode::ValidationFailed, detail) }
+        let mut problem = Self::new(ErrorCode::ValidationFailed, detail);
+        problem.0.errors = errors;
+        problem
     }
 
     /// A fault of the service. Its cause goes to the log, and only there.
@@ -184,13 +191,8 @@ impl Problem {
     /// The same problem with a time after which to try again.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
-        self.retry_after = Some(seconds);
+        self.0.retry_after = Some(seconds);
         self
-    }
-
-    /// The kind of problem.
-    pub fn code(&self) -> ErrorCode {
-        self.code
     }
 
     fn of_status(status: StatusCode) -> Self {
@@ -207,7 +209,7 @@ impl Problem {
 /// Leaves the writing to [`render`], which knows the path.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = self.code.status().into_response();
+        let mut response = self.0.code.status().into_response();
         response.extensions_mut().insert(self);
         response
     }
@@ -263,7 +265,7 @@ pub async fn render(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, _) = response.into_parts();
-    let mut problem = parts.extensions.remove::<Problem>().unwrap_or_else(|| Problem::of_status(status));
+    let Problem(mut problem) = parts.extensions.remove().unwrap_or_else(|| Problem::of_status(status));
     problem.instance = instance;
     parts.status = problem.code.status();
     for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::ETAG, header::LAST_MODIFIED] {

@@ -23,7 +23,7 @@ use crate::queue::FailureCode;
 #[derive(OpenApi)]
 #[openapi(
     info(title = "StoryMem Serve", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
-    components(schemas(Problem)),
+    components(schemas(problem::Document)),
     tags(
         (name = "jobs", description = "Shots: ask for one, follow it, fetch it"),
         (name = "operations", description = "For whoever runs the service"),
@@ -65,7 +65,8 @@ fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize
         .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(problem::render))
-        .layer(TraceLayer::new_for_http())
+        // A failure is logged where its cause is known.
+        .layer(TraceLayer::new_for_http().on_failure(()))
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {

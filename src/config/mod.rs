@@ -1,6 +1,6 @@
 //! What an operator can set: one struct per concern, put together by the commands that need them.
 //!
-//! Every flag of every command is also an environment variable and a key of an optional TOML file. [`layers`] adds
+//! Every flag of every command is also an environment variable and a key of an optional TOML file. [`parse`] adds
 //! both to any clap command, so that a flag is declared once and none of the three can be forgotten.
 
 mod layers;

@@ -77,7 +77,7 @@ impl ShotPipeline {
         recording: Option<&mut Recording>,
     ) -> Result<Shot, PipelineError> {
         let mut run = Run { request, observer, stop, recording };
-        let (variant, dimensions) = self.plan(request)?;
+        let Plan { variant, dimensions, solver } = self.plan(request)?;
         let mut timings = Timings::default();
         let mut warnings = Vec::new();
 
@@ -86,7 +86,7 @@ impl ShotPipeline {
         let condition =
             timed(&mut timings.encode_seconds, || self.encode_frames(&mut run, variant, dimensions))?;
         let latents = timed(&mut timings.denoise_seconds, || {
-            self.denoise(&mut run, dimensions, condition.as_ref().map(|c| c.view()), &embeds)
+            self.denoise(&mut run, dimensions, solver, condition.as_ref().map(|c| c.view()), &embeds)
         })?;
         let video = latents.slice(s![.., request.memory.len().., .., ..]);
         let frames =
@@ -96,8 +96,8 @@ impl ShotPipeline {
         Ok(Shot { frames, effective, warnings, timings })
     }
 
-    /// What will be made of a request, checked against what the bundle can do.
-    fn plan(&self, request: &ShotRequest) -> Result<(Variant, Dimensions), PipelineError> {
+    /// Plans a request, checked against what the bundle can do, before anything is computed.
+    fn plan(&self, request: &ShotRequest) -> Result<Plan, PipelineError> {
         let manifest = self.bundle.manifest();
         let variant = request.conditioning.variant();
         check_inputs(manifest, request)?;
@@ -106,7 +106,12 @@ impl ShotPipeline {
             Conditioning::FirstFrame(frame) => Some(frame),
             Conditioning::Motion(frames) => Some(&frames[0]),
         };
-        Ok((variant, Dimensions::new(&request.sampling, variant, lead.map(size_of))?))
+        let sampling = &request.sampling;
+        Ok(Plan {
+            variant,
+            dimensions: Dimensions::new(sampling, variant, lead.map(size_of))?,
+            solver: Solver::new(sampling.solver, sampling.steps, sampling.shift)?,
+        })
     }
 
     /// Embeddings of the prompt and of the negative prompt, and the number of the prompt's tokens.
@@ -190,6 +195,7 @@ impl ShotPipeline {
         &self,
         run: &mut Run<'_>,
         dimensions: Dimensions,
+        mut solver: Solver,
         condition: Option<ArrayView4<'_, f32>>,
         [prompt, negative]: &[Array2<f32>; 2],
     ) -> Result<Array4<f32>, PipelineError> {
@@ -201,7 +207,6 @@ impl ShotPipeline {
             height: dimensions.lat_h,
             width: dimensions.lat_w,
         };
-        let mut solver = Solver::new(sampling.solver, sampling.steps, sampling.shift)?;
         let mut latents = randn(sampling.seed, [LATENT_CHANNELS, grid.frames, grid.height, grid.width]);
         run.keep("noise", &latents);
 
@@ -287,6 +292,13 @@ impl Generator for ShotPipeline {
     ) -> Result<Shot, PipelineError> {
         self.generate_recorded(request, observer, stop, None)
     }
+}
+
+/// What will be made of a request.
+struct Plan {
+    variant: Variant,
+    dimensions: Dimensions,
+    solver: Solver,
 }
 
 /// One run: what is asked for, and who is told of it.

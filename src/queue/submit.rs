@@ -5,21 +5,21 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::word::Word;
-use super::{NewJob, Queue, QueueError, Status};
+use super::{Job, NewJob, Queue, QueueError, Status};
 
 impl Queue {
-    /// Queues a job. When this returns, the job survives a crash and a power cut.
+    /// Queues a job and returns its row. When this returns, the job survives a crash and a power cut.
     ///
     /// The bytes of its images must already be in storage.
     ///
     /// # Errors
     /// When the database fails; then the job is not queued.
-    pub async fn submit(&self, job: &NewJob) -> Result<(), QueueError> {
+    pub async fn submit(&self, job: &NewJob) -> Result<Job, QueueError> {
         let now = self.now();
         let mut tx = self.write().await?;
-        sqlx::query(
+        let queued = sqlx::query_as(
             "INSERT INTO jobs (id, status, priority, requires, request, spec, created_at)
-             VALUES ($1, 'queued', $2, $3, $4, $5, $6)",
+             VALUES ($1, 'queued', $2, $3, $4, $5, $6) RETURNING *",
         )
         .bind(job.id.hyphenated())
         .bind(job.priority)
@@ -27,7 +27,7 @@ impl Queue {
         .bind(Json(&job.request))
         .bind(Json(&job.spec))
         .bind(now)
-        .execute(&mut *tx)
+        .fetch_one(&mut *tx)
         .await?;
         for (position, input) in (0_i64..).zip(&job.inputs) {
             let image = &input.image;
@@ -51,7 +51,8 @@ impl Queue {
                 .execute(&mut *tx)
                 .await?;
         }
-        Ok(tx.commit().await?)
+        tx.commit().await?;
+        Ok(queued)
     }
 
     /// Cancels a job: at once while it is queued; while it runs, by asking its worker to let go. Asking twice is

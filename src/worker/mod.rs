@@ -5,7 +5,7 @@
 //! device alive; the rest of this module is what runs in that process.
 //!
 //! The main thread of a worker runs the model and nothing else ([`Worker::run`]). Beside it, on a small runtime, a
-//! keeper renews the lease of the job, carries its progress up and brings "cancel" down ([`keeper`]); it is the only
+//! keeper renews the lease of the job, carries its progress up and brings "cancel" down; it is the only
 //! one to stop a run. A panic while a job runs ends the process: there is no telling in what state it left the
 //! device. The supervisor starts another, and the job's attempts are counted.
 

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use crate::pipeline::Shot;
-use crate::queue::{Lease, Made};
+use crate::queue::{Failure, FailureCode, Lease, Made};
 use crate::storage::{Storage, StorageError};
 use crate::video::{VideoError, thumbnail, write_mp4};
 
@@ -21,6 +21,23 @@ pub(super) enum PublishError {
     /// It could not be brought to its place.
     #[error(transparent)]
     Storage(#[from] StorageError),
+}
+
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Self {
+        let kind = match &error {
+            PublishError::Video(VideoError::Io { source, .. }) | PublishError::Thumbnail(source) => {
+                Some(source.kind())
+            }
+            PublishError::Storage(error) => Some(error.kind()),
+            PublishError::Video(_) => None,
+        };
+        let code = match kind {
+            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => FailureCode::DiskFull,
+            _ => FailureCode::PublishFailed,
+        };
+        Self { code, detail: error.to_string() }
+    }
 }
 
 /// Writes the video and its thumbnail aside, then moves them to the place that belongs to this attempt. Nobody reads

@@ -1,6 +1,8 @@
 //! The HTTP API over TCP, on a real data directory. The tree follows the routes. Workers are played by calls to the
 //! queue; nothing here makes a real video.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
+
 mod cancel;
 mod create;
 mod create_form;

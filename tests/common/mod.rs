@@ -90,7 +90,7 @@ pub fn facts(tree: &str) -> serde_json::Value {
     serde_json::from_slice(&json).unwrap()
 }
 
-/// `storymem export` of a tree, with the adapter for `variant` or without one; in f32 unless `flags` name a type.
+/// `storymem export` of a tree, in f32 unless the flags say otherwise, with the adapter for `variant` or without one.
 pub fn export(tree: &str, out: &Path, variant: &str, adapter: bool, flags: &[&str]) {
     let tree = fixture(tree);
     let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));

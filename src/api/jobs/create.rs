@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::request::{CreateJob, CreateJobForm};
 use super::view::JobView;
-use super::{POLL_SECONDS, body, find, intake, view};
+use super::{POLL_SECONDS, body, intake, view};
 use crate::api::App;
 use crate::api::problem::{Problem, problems};
 
@@ -51,9 +51,9 @@ pub async fn create_job(State(app): State<App>, request: Request) -> Result<Resp
         intake::accept(body, &parts.catalog, &parts.limits, &parts.storage)
     });
     let job = accepted.await.map_err(|e| Problem::internal(&e))??;
-    app.queue.submit(&job).await?;
+    let queued = app.queue.submit(&job).await?;
     tracing::info!(job.id = %job.id, job.priority = job.priority, job.variant = ?job.spec.variant, "a job was queued");
-    let job = view(&app, find(&app, job.id).await?).await?;
+    let job = view(&app, queued).await?;
     let location = format!("/jobs/{}", job.id);
     let headers = [(header::LOCATION, location), (header::RETRY_AFTER, POLL_SECONDS.to_string())];
     Ok((StatusCode::ACCEPTED, headers, Json(job)).into_response())

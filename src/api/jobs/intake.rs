@@ -58,7 +58,7 @@ impl Images {
             files.first_frame.into_iter().collect(),
         );
         let motion_frames = Source::new(request.motion_frames.take(), files.motion_frames);
-        if !memory.is_given() && !errors.mention("/memory") {
+        if !memory.is_given() && !errors.mention("") && !errors.mention("/memory") {
             errors.add("/memory", "is required: 1 to 10 images the shot remembers");
         }
         let variant = match (first_frame.is_given(), motion_frames.is_given()) {

@@ -21,6 +21,7 @@ const FIELDS: &str = "`prompt`, `negative_prompt`, `memory`, `first_frame`, `mot
 
 /// A shot to be made. What is absent is as the model wants it.
 #[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(example = json!({
     "prompt": "A woman in a red coat crosses the bridge in the rain.",
     "memory": [{"data": "data:image/png;base64,iVBORw0KGgo…"}],
@@ -45,8 +46,7 @@ pub struct CreateJob {
     /// Width and height, multiples of 16: the size of the video or, with `"fit": "reference"`, its area.
     #[schema(value_type = Option<String>, pattern = r"^[1-9][0-9]*x[1-9][0-9]*$", example = "832x480")]
     pub size: Option<Size>,
-    /// `size` makes the video of that size; `reference` gives it the aspect ratio of the first frame, the motion
-    /// frames or the first memory image.
+    /// Where the shape of the video comes from.
     #[schema(schema_with = fit_words)]
     pub fit: Option<Fit>,
     /// Frames to generate, 4n+1. With `first_frame` the video has one fewer, with `motion_frames` five fewer.
@@ -81,19 +81,20 @@ pub struct CreateJobForm {
     /// As in the JSON form.
     request: CreateJob,
     /// Frames to remember, in story order: one part for each.
-    #[schema(value_type = Option<Vec<String>>, format = Binary, content_media_type = "image/png")]
+    #[schema(value_type = Option<Vec<String>>, format = Binary)]
     memory: Option<Vec<Vec<u8>>>,
     /// Start from this frame.
-    #[schema(value_type = Option<String>, format = Binary, content_media_type = "image/png")]
+    #[schema(value_type = Option<String>, format = Binary)]
     first_frame: Option<Vec<u8>>,
     /// Continue the motion of these frames: one part for each.
-    #[schema(value_type = Option<Vec<String>>, format = Binary, content_media_type = "image/png")]
+    #[schema(value_type = Option<Vec<String>>, format = Binary)]
     motion_frames: Option<Vec<Vec<u8>>>,
 }
 
 /// An image: PNG, JPEG or WebP of at most 20 MiB and 40 megapixels. Its EXIF orientation is applied, transparency
 /// is laid over black.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(example = json!({"data": "data:image/png;base64,iVBORw0KGgo…"}))]
 pub struct ImageRef {
     /// The file in a `data:` URL.
@@ -240,15 +241,22 @@ fn metadata(fields: &mut Fields<'_>) -> Option<BTreeMap<String, String>> {
     Some(kept)
 }
 
-pub(super) fn words<T: Serialize>(all: &[T]) -> Object {
+/// A schema of the words that serde makes of `all`.
+pub(super) fn words<T: Serialize>(all: &[T], description: &str) -> Object {
     let words = all.iter().filter_map(|word| serde_json::to_value(word).ok());
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(words))
+        .description(Some(description))
+        .build()
 }
 
 pub(super) fn fit_words() -> Object {
-    words(&[Fit::Size, Fit::Reference])
+    let description = "`size` makes the video of the size asked for; `reference` gives it that area, and the aspect \
+                       ratio of the first frame, the motion frames or the first memory image.";
+    words(&[Fit::Size, Fit::Reference], description)
 }
 
 pub(super) fn solver_words() -> Object {
-    words(&[SolverKind::UniPc, SolverKind::DpmPlusPlus])
+    words(&[SolverKind::UniPc, SolverKind::DpmPlusPlus], "The sampler.")
 }

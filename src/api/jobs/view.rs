@@ -60,6 +60,7 @@ pub struct JobView {
 
 /// How far a job has come.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Progress)]
 pub struct ProgressView {
     /// The part it is in.
     pub stage: StageView,
@@ -78,6 +79,7 @@ pub struct ProgressView {
 /// A part of making a shot, in the order in which they come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Stage)]
 pub enum StageView {
     /// Waits.
     Queued,
@@ -97,8 +99,9 @@ pub enum StageView {
 
 /// The settings that count. What only the model can tell is null until the job has succeeded.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Effective)]
 pub struct EffectiveView {
-    /// The mode: `m2v` (memory), `mi2v` (memory and a first frame) or `mm2v` (memory and motion).
+    /// The mode.
     #[schema(schema_with = variant_words)]
     pub variant: Variant,
     /// Pixels in a row of the video.
@@ -135,6 +138,7 @@ pub struct EffectiveView {
 
 /// Guidance of each expert.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Guidance)]
 pub struct GuidanceView {
     /// Of the high-noise expert.
     pub high: f32,
@@ -144,6 +148,7 @@ pub struct GuidanceView {
 
 /// Why a job failed.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = JobError)]
 pub struct ErrorView {
     /// For programs.
     pub code: FailureCode,
@@ -153,6 +158,7 @@ pub struct ErrorView {
 
 /// What a job has made.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = JobResult)]
 pub struct ResultView {
     /// Where the MP4 is.
     pub video_url: String,
@@ -176,6 +182,7 @@ pub struct ResultView {
 
 /// Where the time went; null is not known yet.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Timings)]
 pub struct TimingsView {
     /// From the request to the start of the latest attempt.
     #[schema(required)]
@@ -202,6 +209,7 @@ pub struct TimingsView {
 
 /// Where to go from here.
 #[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Links)]
 pub struct LinksView {
     /// The job itself.
     #[serde(rename = "self")]
@@ -365,5 +373,7 @@ impl TimingsView {
 }
 
 fn variant_words() -> utoipa::openapi::Object {
-    super::request::words(&[Variant::M2v, Variant::Mi2v, Variant::Mm2v])
+    let description =
+        "The mode: `m2v` (memory), `mi2v` (memory and a first frame) or `mm2v` (memory and motion).";
+    super::request::words(&[Variant::M2v, Variant::Mi2v, Variant::Mm2v], description)
 }
