@@ -38,7 +38,7 @@ CREATE TABLE jobs (
     CHECK ((status = 'succeeded') = (made IS NOT NULL))
 ) STRICT;
 
-CREATE INDEX jobs_queued ON jobs (priority DESC, id) WHERE status = 'queued';
+CREATE INDEX jobs_by_turn ON jobs (status, priority DESC, id);
 CREATE INDEX jobs_leased ON jobs (lease_until) WHERE lease_token IS NOT NULL;
 CREATE INDEX jobs_by_status ON jobs (status, id);
 

@@ -117,6 +117,9 @@ fn a_directory_that_cannot_be_used_is_named() {
 }
 
 proptest! {
+    // Each case syncs files to the disk.
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
     #[test]
     fn only_a_digest_is_a_digest(text in "[0-9a-fA-F./\\\\]{0,70}") {
         let valid = text.len() == 64 && text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'));

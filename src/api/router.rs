@@ -93,7 +93,8 @@ fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize
         .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(problem::render))
-        .layer(TraceLayer::new_for_http())
+        // A failure is logged where its cause is known.
+        .layer(TraceLayer::new_for_http().on_failure(()))
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::IsTerminal;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,8 @@ use onnx_export::bundle::Manifest;
 use serde::Serialize;
 
 use super::interrupt;
-use crate::engine::{Device, Runtime, RuntimeOptions};
+use crate::config::RuntimeConfig;
+use crate::engine::{Device, Runtime};
 use crate::pipeline::{
     Conditioning, Fit, Generator, Guidance, Observer, Progress, Recording, Sampling, ShotPipeline,
     ShotRequest, Size, SolverKind, Stage, StopToken, draw_seed, images,
@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     device: Device,
     #[command(flatten)]
-    runtime: RuntimeArgs,
+    runtime: RuntimeConfig,
     /// The MP4 file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -80,24 +80,6 @@ pub struct Args {
     /// Also write how long each part took, as JSON
     #[arg(long, value_name = "FILE")]
     timings: Option<PathBuf>,
-}
-
-/// How ONNX Runtime is loaded.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct RuntimeArgs {
-    /// ONNX Runtime's library [default: where `make setup` puts it]
-    #[arg(long, value_name = "FILE", env = "ORT_DYLIB_PATH")]
-    pub onnxruntime: Option<PathBuf>,
-    /// Threads to compute with [default: one for each processor]
-    #[arg(long, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
-}
-
-impl RuntimeArgs {
-    /// As the engine takes it.
-    pub fn options(&self) -> RuntimeOptions {
-        RuntimeOptions { library: self.onnxruntime.clone(), threads: self.threads.map(NonZeroUsize::get) }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -57,11 +57,13 @@ pub enum FailureCode {
     InputUnreadable,
     /// See [`FailureCode::meaning`].
     PublishFailed,
+    /// See [`FailureCode::meaning`].
+    DiskFull,
 }
 
 impl FailureCode {
     /// Every code, in the order in which they are documented.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::WorkerLost,
         Self::NanLatents,
         Self::InvalidRequest,
@@ -69,6 +71,7 @@ impl FailureCode {
         Self::BundleError,
         Self::InputUnreadable,
         Self::PublishFailed,
+        Self::DiskFull,
     ];
 
     /// The word.
@@ -81,6 +84,7 @@ impl FailureCode {
             Self::BundleError => "bundle_error",
             Self::InputUnreadable => "input_unreadable",
             Self::PublishFailed => "publish_failed",
+            Self::DiskFull => "disk_full",
         }
     }
 
@@ -95,7 +99,8 @@ impl FailureCode {
             Self::EngineError => "the device or ONNX Runtime failed; most often the memory does not suffice",
             Self::BundleError => "the model's bundle is damaged or changed while it was served",
             Self::InputUnreadable => "a stored image could not be read or decoded any more",
-            Self::PublishFailed => "the video could not be written; most often the disk is full",
+            Self::DiskFull => "there was no room for the video",
+            Self::PublishFailed => "the video could not be encoded or written",
         }
     }
 }
@@ -111,6 +116,8 @@ pub struct Failure {
 
 /// What a worker makes: the request with every setting filled in, so that a job gives the same video whatever
 /// the defaults are when its turn comes. The images are in [`JobInput`]s.
+///
+/// It is kept as JSON: a field added to it, or to what it holds, needs a default for the rows that are there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -203,7 +210,7 @@ pub struct Reached {
     pub step_at: Millis,
 }
 
-/// What a job that succeeded has made.
+/// What a job that succeeded has made. Kept as JSON, as is [`Spec`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {

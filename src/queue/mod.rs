@@ -31,7 +31,9 @@ mod watcher;
 mod word;
 mod workers;
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +73,14 @@ pub enum QueueError {
     /// The database refused.
     #[error("the job database failed: {0}")]
     Database(#[from] sqlx::Error),
+    /// Whose turn it is to open the database can't be found out.
+    #[error("can't lock `{}`: {source}", path.display())]
+    Lock {
+        /// The file that is locked.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The schema could not be brought up to date.
     #[error("the job database could not be migrated: {0}; was it written by a newer version?")]
     Migrate(#[from] sqlx::migrate::MigrateError),
@@ -142,6 +152,8 @@ impl Queue {
     /// # Errors
     /// When the file can't be opened, is no database, or belongs to a newer version of the program.
     pub async fn open(path: &Path, clock: Arc<dyn Clock>, policy: Policy) -> Result<Self, QueueError> {
+        // Two processes that begin on the same new file would both make its tables.
+        let _turn = turn(path)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .busy_timeout(BUSY_TIMEOUT)
@@ -188,4 +200,11 @@ impl Queue {
     async fn write(&self) -> Result<Transaction<'static, Sqlite>, QueueError> {
         Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
     }
+}
+
+/// Waits until no other process opens the database; its turn ends when the file is closed.
+fn turn(database: &Path) -> Result<File, QueueError> {
+    let path = database.with_extension("lock");
+    let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
+    locked.map_err(|source| QueueError::Lock { path, source })
 }

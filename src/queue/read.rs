@@ -147,7 +147,8 @@ pub(super) async fn position<'e>(
     job: &Job,
 ) -> Result<u64, QueueError> {
     let ahead: u64 = sqlx::query_scalar(
-        "SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND (priority > $1 OR (priority = $1 AND id < $2))",
+        "SELECT (SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND priority > $1)
+              + (SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND priority = $1 AND id < $2)",
     )
     .bind(job.priority)
     .bind(job.id.hyphenated())

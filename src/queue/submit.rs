@@ -51,12 +51,15 @@ impl Queue {
         Ok(submitted)
     }
 
-    /// [`submit_in`](Self::submit_in) without bounds.
+    /// Queues a job whatever room there is, and returns its row; else as [`submit_in`](Self::submit_in).
     ///
     /// # Errors
     /// When the database fails; then the job is not queued.
-    pub async fn submit(&self, job: &NewJob) -> Result<(), QueueError> {
-        self.submit_in(job, Room::default(), None).await.map(drop)
+    pub async fn submit(&self, job: &NewJob) -> Result<Job, QueueError> {
+        let mut tx = self.write().await?;
+        let queued = insert(&mut tx, job, self.now()).await?;
+        tx.commit().await?;
+        Ok(queued)
     }
 
     /// Cancels a job: at once while it is queued; while it runs, by asking its worker to let go. Asking twice is
@@ -106,11 +109,7 @@ async fn insert_once(
         return Ok(Submitted::Before(answer));
     }
     check_room(db, job, room).await?;
-    insert(db, job, now).await?;
-    let row: Job = sqlx::query_as("SELECT * FROM jobs WHERE id = $1")
-        .bind(job.id.hyphenated())
-        .fetch_one(&mut *db)
-        .await?;
+    let row = insert(db, job, now).await?;
     let position = position(&mut *db, &row).await?;
     if let Some((once, answer)) = once {
         once.keep(db, &answer(&row, position), now).await?;
@@ -140,12 +139,13 @@ async fn check_room(db: &mut SqliteConnection, job: &NewJob, room: Room) -> Resu
     Ok(())
 }
 
-async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<(), QueueError> {
+async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<Job, QueueError> {
     let Origin { owner, traceparent, retry_of, webhook_url } = &job.origin;
-    sqlx::query(
+    let row = sqlx::query_as(
         "INSERT INTO jobs (id, status, priority, requires, request, spec, created_at,
             owner, traceparent, retry_of, webhook_url)
-         VALUES ($1, 'queued', $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+         VALUES ($1, 'queued', $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         RETURNING *",
     )
     .bind(job.id.hyphenated())
     .bind(job.priority)
@@ -157,7 +157,7 @@ async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<
     .bind(traceparent)
     .bind(retry_of.map(Uuid::hyphenated))
     .bind(webhook_url)
-    .execute(&mut *db)
+    .fetch_one(&mut *db)
     .await?;
     for (position, input) in (0_i64..).zip(&job.inputs) {
         insert_image(db, &input.image, now).await?;
@@ -169,7 +169,7 @@ async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<
             .execute(&mut *db)
             .await?;
     }
-    Ok(())
+    Ok(row)
 }
 
 /// Puts an image on the list of those in storage, if it is not there.

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use crate::pipeline::Shot;
-use crate::queue::{Lease, Made};
+use crate::queue::{Failure, FailureCode, Lease, Made};
 use crate::storage::{Storage, StorageError};
 use crate::video::{VideoError, png, thumbnail, write_mp4};
 
@@ -23,8 +23,25 @@ pub(super) enum PublishError {
     Storage(#[from] StorageError),
 }
 
-/// Writes the video, its thumbnail and its last frame aside, then moves them to the place that belongs to this attempt. Nobody reads
-/// there before the job has ended with this very attempt.
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Self {
+        let kind = match &error {
+            PublishError::Video(VideoError::Io { source, .. }) | PublishError::Still(source) => {
+                Some(source.kind())
+            }
+            PublishError::Storage(error) => Some(error.kind()),
+            PublishError::Video(_) => None,
+        };
+        let code = match kind {
+            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => FailureCode::DiskFull,
+            _ => FailureCode::PublishFailed,
+        };
+        Self { code, detail: error.to_string() }
+    }
+}
+
+/// Writes the video, its thumbnail and its last frame aside, then moves them to the place that belongs to this attempt.
+/// Nobody reads there before the job has ended with this very attempt.
 pub(super) fn publish(
     storage: &Storage,
     lease: &Lease,

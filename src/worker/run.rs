@@ -157,7 +157,7 @@ impl Worker {
         keeper.progress(Progress { stage: Stage::Mp4, step: 0, steps: 1 });
         let fps = model.generator.manifest().sampling.fps;
         let (made, warnings) = publish::publish(&self.storage, &claim.lease, shot, &model.digest, fps)
-            .map_err(|e| failed(Failure { code: FailureCode::PublishFailed, detail: e.to_string() }))?;
+            .map_err(|e| failed(e.into()))?;
         keeper.progress(Progress { stage: Stage::Mp4, step: 1, steps: 1 });
         Ok(Ending::Succeeded { made: Box::new(made), warnings })
     }

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod nets;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,11 +90,14 @@ pub fn facts(tree: &str) -> serde_json::Value {
     serde_json::from_slice(&json).unwrap()
 }
 
-/// `storymem export --dtype f32` of a tree, with the adapter for `variant` or without one.
+/// `storymem export` of a tree, in f32 unless the flags say otherwise, with the adapter for `variant` or without one.
 pub fn export(tree: &str, out: &Path, variant: &str, adapter: bool, flags: &[&str]) {
     let tree = fixture(tree);
     let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
-    command.args(["export", "--dtype", "f32", "--variant", variant]).args(flags);
+    command.args(["export", "--variant", variant]).args(flags);
+    if !flags.contains(&"--dtype") {
+        command.args(["--dtype", "f32"]);
+    }
     command.arg("--components").arg(tree.join("base_i2v_diffusers"));
     command.arg("--transformer").arg(tree.join("base_i2v"));
     if adapter {
@@ -115,6 +120,13 @@ pub fn exported(tree: &str, adapter: bool, flags: &[&str]) -> (Bundle, TempDir) 
 pub struct Comparison(Vec<String>);
 
 impl Comparison {
+    /// Compares a net's results with their references.
+    pub fn check_all(&mut self, outputs: &[nets::Output], tolerance: f64) {
+        for nets::Output { what, value, reference } in outputs {
+            self.check(what, value, reference, tolerance);
+        }
+    }
+
     /// Compares one array, up to a relative error.
     pub fn check(&mut self, what: &str, x: &ArrayD<f32>, reference: &ArrayD<f32>, tolerance: f64) {
         assert_eq!(x.len(), reference.len(), "{what}: {:?} against {:?}", x.shape(), reference.shape());
