@@ -134,3 +134,25 @@ proptest! {
         prop_assert_eq!(Digest::parse(digest.as_str()), Some(digest));
     }
 }
+
+#[test]
+fn nothing_new_is_kept_below_the_floor_and_what_is_there_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(folder.path()).unwrap();
+    let digest = storage.put_input(b"an image").unwrap();
+    let space = storage.space().unwrap();
+    assert!(space.free <= space.size && space.size > 0, "{space:?}");
+    storage.clone().with_floor(1).check_room().unwrap();
+
+    let full = storage.with_floor(u64::MAX);
+    let (job, token) = (Uuid::now_v7(), Uuid::now_v7());
+    for error in [
+        full.check_room().unwrap_err(),
+        full.put_input(b"another image").unwrap_err(),
+        full.stage_result(job, token).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    }
+    assert_eq!(full.input(&digest).unwrap(), b"an image");
+    assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
+}

@@ -12,6 +12,7 @@ pub mod catalog;
 mod extract;
 mod health;
 mod jobs;
+mod metrics;
 mod once;
 pub mod problem;
 mod router;
@@ -28,6 +29,8 @@ pub use catalog::Catalog;
 pub use jobs::limits::Limits;
 pub use jobs::references::FETCH_TIMEOUT;
 pub use router::{document, router};
+
+use metrics::HttpMetrics;
 
 use crate::outbound::{Guard, Outbound};
 use crate::queue::{Queue, QueueError, Watcher};
@@ -57,6 +60,7 @@ pub struct App {
     pub catalog: Arc<Catalog>,
     /// What a request may ask.
     pub limits: Limits,
+    http_metrics: HttpMetrics,
     watcher: Arc<Watcher>,
     keys: Arc<access::Keys>,
     images: Option<Outbound>,
@@ -85,6 +89,7 @@ impl App {
             storage,
             catalog: Arc::new(catalog),
             limits,
+            http_metrics: HttpMetrics::default(),
             keys: Arc::default(),
             images,
             webhooks,

@@ -37,7 +37,6 @@ macro_rules! error_codes {
         pub enum ErrorCode {
             $(
                 #[doc = $meaning]
-                #[serde(rename = $code)]
                 $name,
             )*
         }
@@ -102,6 +101,8 @@ error_codes! {
         "Only jobs that failed or were cancelled can be tried again.";
     JobDeleted, "job_deleted", GONE, "The job was deleted",
         "There was a job of this id; it and its files are gone.";
+    ResultExpired, "result_expired", GONE, "The result has expired",
+        "The job's files were kept until its `expires_at`, and are gone; run it again.";
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "A precondition failed",
         "A condition in the request's headers, such as `If-Match`, does not hold.";
     PayloadTooLarge, "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
@@ -268,7 +269,7 @@ impl From<QueueError> for Problem {
                 tracing::warn!(error = %error, "the job database was busy for too long");
                 Self::new(ErrorCode::DatabaseBusy, ErrorCode::DatabaseBusy.meaning()).retry_after(1)
             }
-            QueueError::Database(sqlx::Error::Database(cause)) if cause.code().as_deref() == Some("13") => {
+            QueueError::Database(cause) if is_full(cause) => {
                 tracing::error!(error = %error, "the disk is full");
                 Self::new(ErrorCode::DiskFull, ErrorCode::DiskFull.meaning())
             }
@@ -286,6 +287,11 @@ fn is_busy(error: &sqlx::Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// `SQLITE_FULL`.
+fn is_full(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Database(cause) if cause.code().as_deref() == Some("13"))
 }
 
 impl From<StorageError> for Problem {
@@ -333,13 +339,13 @@ pub async fn render(request: Request, next: Next) -> Response {
 
 /// Documents the errors of an operation: an empty type for `responses(…)`, made from the codes.
 macro_rules! problems {
-    ($name:ident: $($code:ident),+ $(,)?) => {
+    ($name:ident: $($code:ident),* $(,)?) => {
         pub(crate) struct $name;
 
         impl utoipa::IntoResponses for $name {
             fn responses()
             -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
-                $crate::api::problem::documented(&[$($crate::api::problem::ErrorCode::$code),+])
+                $crate::api::problem::documented(&[$($crate::api::problem::ErrorCode::$code),*])
             }
         }
     };

@@ -11,14 +11,13 @@ use axum::routing::get;
 use axum::{Router, middleware};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
-use tower_http::trace::TraceLayer;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::{self, ErrorCode, Problem};
-use super::{App, health, jobs, uploads, webhooks};
+use super::{App, health, jobs, metrics, uploads, webhooks};
 use crate::queue::FailureCode;
 
 /// The name of the security scheme.
@@ -49,6 +48,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(uploads::create::create_upload))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
+        .routes(routes!(metrics::metrics))
 }
 
 /// The OpenAPI 3.1 document.
@@ -83,7 +83,9 @@ pub fn router(app: App) -> Router {
     let json = document().to_json().expect("a document of strings, lists and maps with string keys is JSON");
     let json = Bytes::from(json);
     let openapi = move || async move { ([(header::CONTENT_TYPE, "application/json")], json) };
-    around(routes.route("/openapi.json", get(openapi)), app.limits.body_bytes).with_state(app)
+    around(routes.route("/openapi.json", get(openapi)), app.limits.body_bytes)
+        .layer(middleware::from_fn_with_state(app.http_metrics.clone(), metrics::observe))
+        .with_state(app)
 }
 
 /// What is around every route: from the inside, a limit for bodies, a net for panics, and the writing of problems.
@@ -93,8 +95,6 @@ fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize
         .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(problem::render))
-        // A failure is logged where its cause is known.
-        .layer(TraceLayer::new_for_http().on_failure(()))
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {
@@ -148,6 +148,18 @@ mod tests {
         let problem: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(problem["code"], "internal");
         assert_eq!(problem["instance"], "/panics");
+    }
+
+    #[test]
+    fn a_code_is_one_word_everywhere() {
+        let document = serde_json::to_value(document()).unwrap();
+        let documented = document["components"]["schemas"]["ErrorCode"]["enum"].as_array().unwrap().clone();
+        assert_eq!(documented.len(), ErrorCode::ALL.len());
+        for code in ErrorCode::ALL {
+            let word = serde_json::to_value(code).unwrap();
+            assert_eq!(word, code.code());
+            assert!(documented.contains(&word), "{word}");
+        }
     }
 
     #[test]

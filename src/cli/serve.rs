@@ -15,16 +15,21 @@ use super::signals;
 use crate::api::webhooks::{self, Courier};
 use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
-    BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig, RuntimeConfig,
+    BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
+    RetentionConfig, RuntimeConfig,
 };
 use crate::engine::Device;
 use crate::outbound::Outbound;
-use crate::queue::{Queue, SystemClock};
+use crate::queue::{Keep, Queue, SystemClock};
+use crate::retention::{self, GRACE, Round};
 use crate::storage::Storage;
 use crate::worker::supervisor::Supervisor;
 
 /// How often leases that ran out are looked for, besides at every claim.
 const RECOVER: Duration = Duration::from_secs(2);
+
+/// How often old jobs and files are looked for.
+const LET_GO: Duration = Duration::from_secs(60);
 
 /// How long open connections may take to end once the service stops.
 const HTTP_GRACE: Duration = Duration::from_secs(10);
@@ -50,6 +55,8 @@ pub struct Args {
     outbound: OutboundConfig,
     #[command(flatten)]
     queue: QueueConfig,
+    #[command(flatten)]
+    retention: RetentionConfig,
     /// Seconds a worker may take to give its job back when the service stops
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stop_seconds: u64,
@@ -79,11 +86,11 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     for path in &args.bundle.bundles {
         manifests.push(Bundle::open(path)?.manifest().clone());
     }
-    let storage = Storage::open(&args.data.data_dir)?;
+    let storage = args.data.open()?;
     let queue = Queue::open(&storage.database(), Arc::new(SystemClock), args.queue.policy()).await?;
     let shutdown = CancellationToken::new();
     let settings = settings(&args, &shutdown)?;
-    let app = App::new(queue.clone(), storage, Catalog::new(manifests), settings).await?;
+    let app = App::new(queue.clone(), storage.clone(), Catalog::new(manifests), settings).await?;
     let listener = TcpListener::bind(args.http.listen).await;
     let listener = listener.with_context(|| format!("can't listen on `{}`", args.http.listen))?;
     tracing::info!(http.address = %listener.local_addr()?, "the service is up");
@@ -91,6 +98,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
     let mut tasks = JoinSet::new();
     tasks.spawn(recover(queue.clone(), shutdown.clone()));
+    tasks.spawn(let_go(queue.clone(), storage, args.retention.keep(), shutdown.clone()));
     if let Some(courier) = courier(&args, &queue, &shutdown)? {
         tasks.spawn(courier.run());
     }
@@ -143,6 +151,25 @@ async fn recover(queue: Queue, shutdown: CancellationToken) {
     }
 }
 
+/// Lets go of what is old, at the start and then regularly.
+async fn let_go(queue: Queue, storage: Storage, keep: Keep, shutdown: CancellationToken) {
+    while !shutdown.is_cancelled() {
+        match retention::round(&queue, &storage, &keep, GRACE).await {
+            Ok(Round { results: 0, jobs: 0, inputs: 0 }) => {}
+            Ok(Round { results, jobs, inputs }) => {
+                tracing::info!(
+                    expired.results = results,
+                    expired.jobs = jobs,
+                    expired.inputs = inputs,
+                    "old jobs and files were removed"
+                );
+            }
+            Err(e) => tracing::warn!(error = %e, "old jobs and files could not be removed"),
+        }
+        let _ = tokio::time::timeout(LET_GO, shutdown.cancelled()).await;
+    }
+}
+
 fn supervisor(
     args: &Args,
     device: Device,
@@ -153,7 +180,7 @@ fn supervisor(
     let mut worker =
         vec![OsString::from("worker"), "--supervised".into(), "--device".into(), device.to_string().into()];
     worker.extend(args.bundle.bundles.iter().flat_map(|bundle| flag("--bundle", bundle)));
-    worker.extend(flag("--data-dir", &args.data.data_dir));
+    worker.extend(args.data.to_args());
     worker.extend(args.runtime.to_args());
     worker.extend(args.queue.to_args().map(OsString::from));
     worker.extend(args.log.to_args().map(OsString::from));

@@ -12,7 +12,6 @@ use crate::config::{BundleConfig, DataConfig, LogConfig, QueueConfig, RuntimeCon
 use crate::engine::{Device, Runtime};
 use crate::pipeline::{Generator as _, ShotPipeline};
 use crate::queue::{Queue, SystemClock};
-use crate::storage::Storage;
 use crate::worker::{self, Model, Worker};
 
 /// Takes jobs from the queue and makes them on one device. `storymem serve` starts one for each device.
@@ -55,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.supervised {
         cancel_with_supervisor(shutdown.clone());
     }
-    let storage = Storage::open(&args.data.data_dir)?;
+    let storage = args.data.open()?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
     let mut models = open(&args)?;

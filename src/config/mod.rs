@@ -7,8 +7,9 @@ mod layers;
 mod log;
 mod service;
 
-pub use layers::{parse, try_parse_from};
+pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
 pub use service::{
-    BundleConfig, DataConfig, HttpConfig, LimitConfig, OutboundConfig, QueueConfig, RuntimeConfig,
+    BundleConfig, DataConfig, HttpConfig, LimitConfig, OutboundConfig, QueueConfig, RetentionConfig,
+    RuntimeConfig,
 };

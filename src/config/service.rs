@@ -11,7 +11,8 @@ use crate::api::Limits;
 use crate::api::webhooks::WebhookSecret;
 use crate::engine::RuntimeOptions;
 use crate::outbound::Guard;
-use crate::queue::Policy;
+use crate::queue::{Keep, Policy};
+use crate::storage::{Storage, StorageError};
 
 /// Which models are served.
 #[derive(Clone, Debug, Args)]
@@ -34,6 +35,55 @@ pub struct DataConfig {
     /// The folder of the job database, images and videos; on a local disk
     #[arg(long, value_name = "DIR", default_value = "data", value_hint = ValueHint::DirPath)]
     pub data_dir: PathBuf,
+    /// Megabytes (2^20 bytes) of the disk that must stay free: below, new jobs are answered with 507, and jobs that end
+    /// fail with `disk_full`
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 1024)]
+    pub disk_floor: u64,
+}
+
+impl DataConfig {
+    /// Opens the data directory.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn open(&self) -> Result<Storage, StorageError> {
+        Ok(Storage::open(&self.data_dir)?.with_floor(self.disk_floor.saturating_mul(1 << 20)))
+    }
+
+    /// The flags that give another process the same.
+    pub fn to_args(&self) -> [OsString; 4] {
+        [
+            "--data-dir".into(),
+            self.data_dir.clone().into(),
+            "--disk-floor".into(),
+            self.disk_floor.to_string().into(),
+        ]
+    }
+}
+
+/// How long things are kept.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RetentionConfig {
+    /// Days that jobs are kept, from their end; then only their ids are known
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    pub keep_jobs_days: u32,
+    /// Days that the ids of removed jobs are known, so that they are told from ids that never were
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    pub keep_tombstones_days: u32,
+    /// Hours that images are kept which no job has, from when they were last sent
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    pub keep_uploads_hours: u32,
+}
+
+impl RetentionConfig {
+    /// As the queue takes it.
+    pub fn keep(&self) -> Keep {
+        Keep {
+            jobs: Duration::from_hours(u64::from(self.keep_jobs_days) * 24),
+            tombstones: Duration::from_hours(u64::from(self.keep_tombstones_days) * 24),
+            inputs: Duration::from_hours(self.keep_uploads_hours.into()),
+        }
+    }
 }
 
 /// How the service is reached.
@@ -129,21 +179,30 @@ pub struct QueueConfig {
     /// Attempts before a job whose workers are lost fails
     #[arg(long, value_name = "NUMBER", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub max_attempts: u32,
+    /// Hours that the files of a result are kept, from the end of the job
+    #[arg(long, value_name = "HOURS", default_value_t = 168)]
+    pub keep_results_hours: u32,
 }
 
 impl QueueConfig {
     /// As the queue takes it.
     pub fn policy(&self) -> Policy {
-        Policy { lease: Duration::from_secs(self.lease_seconds), attempts: self.max_attempts }
+        Policy {
+            lease: Duration::from_secs(self.lease_seconds),
+            attempts: self.max_attempts,
+            results: Duration::from_hours(self.keep_results_hours.into()),
+        }
     }
 
     /// The flags that make another process equally patient.
-    pub fn to_args(&self) -> [String; 4] {
+    pub fn to_args(&self) -> [String; 6] {
         [
             "--lease-seconds".into(),
             self.lease_seconds.to_string(),
             "--max-attempts".into(),
             self.max_attempts.to_string(),
+            "--keep-results-hours".into(),
+            self.keep_results_hours.to_string(),
         ]
     }
 }

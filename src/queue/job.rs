@@ -267,6 +267,10 @@ pub struct Job {
     pub started_at: Option<Millis>,
     /// When it became final.
     pub finished_at: Option<Millis>,
+    /// When the files of its result may be removed.
+    pub expires_at: Option<Millis>,
+    /// When they were given up.
+    pub expired_at: Option<Millis>,
 }
 
 impl Reached {
@@ -313,6 +317,8 @@ impl FromRow<'_, SqliteRow> for Job {
             created_at: row.try_get("created_at")?,
             started_at: row.try_get("started_at")?,
             finished_at: row.try_get("finished_at")?,
+            expires_at: row.try_get("expires_at")?,
+            expired_at: row.try_get("expired_at")?,
         })
     }
 }

@@ -1,7 +1,9 @@
 //! What workers change, and only while they hold the lease.
 
+use std::time::Duration;
+
 use sqlx::types::Json;
-use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, Transaction};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -10,6 +12,7 @@ use super::recover::Lost;
 use super::word::Word;
 use super::{Failure, JobInput, Made, Millis, Queue, QueueError, Spec, Status};
 use crate::pipeline::{Progress, Stage, Variant};
+use crate::process;
 
 /// The right to write to a job, for one attempt. `token` is the fence: it is fresh for each claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,12 +162,17 @@ impl Queue {
         .bind(u32::try_from(progress.steps).unwrap_or(u32::MAX))
         .bind(now)
         .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(QueueError::LeaseLost(lease.job))?;
+        .await?;
+        let Some(row) = row else {
+            return Err(lease_lost(tx, lease.job).await);
+        };
         let status = row.try_get::<Word<Status>, _>("status")?.0;
-        sqlx::query("UPDATE workers SET seen_at = $2 WHERE name = (SELECT worker FROM jobs WHERE id = $1)")
+        sqlx::query(
+            "UPDATE workers SET seen_at = $2, resident_bytes = $3 WHERE name = (SELECT worker FROM jobs WHERE id = $1)",
+        )
             .bind(lease.job.hyphenated())
             .bind(now)
+            .bind(process::resident_bytes())
             .execute(&mut *tx)
             .await?;
         tx.commit().await?;
@@ -194,7 +202,10 @@ impl Queue {
         let (status, outcome) = if cancelled == 1 {
             (Status::Cancelled, Outcome::Cancelled)
         } else {
-            end_running(&mut tx, lease, ending, now).await?
+            match end_running(&mut tx, lease, ending, now, self.policy.results).await {
+                Err(QueueError::LeaseLost(job)) => return Err(lease_lost(tx, job).await),
+                ended => ended?,
+            }
         };
         end_attempt(&mut tx, lease.job, lease.attempt, now, outcome, None).await?;
         tx.commit().await?;
@@ -202,11 +213,30 @@ impl Queue {
     }
 }
 
+/// Counts that a write was refused. The refusal stands even if that fails.
+async fn lease_lost(mut tx: Transaction<'_, Sqlite>, job: Uuid) -> QueueError {
+    let counted = sqlx::query(
+        "INSERT INTO counters (metric, label, value) VALUES ('lease_losses', '', 1)
+         ON CONFLICT (metric, label) DO UPDATE SET value = value + 1",
+    )
+    .execute(&mut *tx)
+    .await;
+    let counted = match counted {
+        Ok(_) => tx.commit().await,
+        Err(e) => Err(e),
+    };
+    if let Err(e) = counted {
+        tracing::warn!(job.id = %job, error = %e, "a lost lease could not be counted");
+    }
+    QueueError::LeaseLost(job)
+}
+
 async fn end_running(
     db: &mut SqliteConnection,
     lease: &Lease,
     ending: &Ending,
     now: Millis,
+    results_kept: Duration,
 ) -> Result<(Status, Outcome), QueueError> {
     let (status, outcome) = match ending {
         Ending::Succeeded { .. } => (Status::Succeeded, Outcome::Succeeded),
@@ -218,6 +248,7 @@ async fn end_running(
     match ending {
         Ending::Succeeded { made, warnings } => {
             sql.push(", finished_at = ").push_bind(now);
+            sql.push(", expires_at = ").push_bind(now.after(results_kept));
             sql.push(", made = ").push_bind(Json(made));
             sql.push(", warnings = ").push_bind(Json(warnings));
             // The last heartbeat may have come earlier.

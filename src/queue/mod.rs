@@ -11,20 +11,24 @@
 //!   [`recover`](Queue::recover). Attempts are counted when claimed, so a job that kills its workers ends too.
 //! - *Final states are final.* No statement has a final state among those it expects.
 //!
-//! SQLite is in WAL mode with one writing connection a process; every write transaction is `BEGIN IMMEDIATE`, so
+//! SQLite is in WAL mode with one writing connection a process, on which jobs that arrive together share a
+//! transaction (see `group`); every write transaction is `BEGIN IMMEDIATE`, so
 //! that it waits its turn at the start instead of failing in the middle, and reads go through read-only
 //! connections. Clocks and ids come from the program and the SQL is plain, so that another database can follow.
 
 mod clock;
 mod events;
+mod group;
 mod job;
 mod keys;
 mod lease;
+mod measures;
 mod once;
 mod outbox;
 mod read;
 mod recover;
 mod remove;
+mod retention;
 mod submit;
 mod uploads;
 mod watcher;
@@ -37,11 +41,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{Sqlite, Transaction};
 use uuid::Uuid;
+
+use group::Group;
 
 pub use clock::{Clock, Millis, SystemClock};
 pub use events::Event;
@@ -50,12 +57,17 @@ pub use job::{
 };
 pub use keys::{ApiKey, KeyRecord};
 pub use lease::{Claim, Ending, Lease, Order};
+pub use measures::{Distribution, Measures};
 pub use once::Once;
 pub use outbox::{Delivery, Tried};
 pub use read::{Attempt, Filter, Outcome};
+pub use retention::Keep;
 pub use submit::{Answer, Room, Submitted};
 pub use watcher::{Subscription, Watcher};
 pub use workers::Worker;
+
+/// The schema, step by step.
+static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// How long a writer waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,23 +79,33 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(15);
 const READERS: u32 = 4;
 
 /// Why the queue could not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The database refused.
+    /// The database refused. Shared, since one transaction can be that of several callers.
     #[error("the job database failed: {0}")]
-    Database(#[from] sqlx::Error),
+    Database(Arc<sqlx::Error>),
     /// Whose turn it is to open the database can't be found out.
     #[error("can't lock `{}`: {source}", path.display())]
     Lock {
         /// The file that is locked.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
     /// The schema could not be brought up to date.
     #[error("the job database could not be migrated: {0}; was it written by a newer version?")]
-    Migrate(#[from] sqlx::migrate::MigrateError),
+    Migrate(Arc<sqlx::migrate::MigrateError>),
+    /// The schema was changed by another version of the program.
+    #[error(
+        "the schema of the job database is at step {found}, this program's at {known}; run one version only"
+    )]
+    Schema {
+        /// The last step this program knows.
+        known: i64,
+        /// The last that was made.
+        found: i64,
+    },
     /// Another attempt holds the job, or it has ended: what was to be written must be thrown away.
     #[error("the lease of job `{0}` is lost")]
     LeaseLost(Uuid),
@@ -122,18 +144,32 @@ pub enum QueueError {
     KeyReused,
 }
 
-/// The numbers that decide how patient the queue is.
+impl From<sqlx::Error> for QueueError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(Arc::new(error))
+    }
+}
+
+impl From<sqlx::migrate::MigrateError> for QueueError {
+    fn from(error: sqlx::migrate::MigrateError) -> Self {
+        Self::Migrate(Arc::new(error))
+    }
+}
+
+/// The numbers that decide how patient the queue is, and how generous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long a lease lasts when it is not renewed.
     pub lease: Duration,
     /// Attempts a job has before it fails with [`FailureCode::WorkerLost`].
     pub attempts: u32,
+    /// How long the files of a result are kept, from the end of the job.
+    pub results: Duration,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(15), attempts: 3 }
+        Self { lease: Duration::from_secs(15), attempts: 3, results: Duration::from_hours(7 * 24) }
     }
 }
 
@@ -142,6 +178,7 @@ impl Default for Policy {
 pub struct Queue {
     writer: SqlitePool,
     reader: SqlitePool,
+    group: Group,
     clock: Arc<dyn Clock>,
     policy: Policy,
 }
@@ -164,13 +201,14 @@ impl Queue {
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.clone().create_if_missing(true).journal_mode(SqliteJournalMode::Wal))
             .await?;
-        sqlx::migrate!().run(&writer).await?;
+        MIGRATIONS.run(&writer).await?;
         let reader = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.read_only(true))
             .await?;
-        Ok(Self { writer, reader, clock, policy })
+        let group = Group::start(writer.clone());
+        Ok(Self { writer, reader, group, clock, policy })
     }
 
     /// The present moment, by the queue's clock.
@@ -191,6 +229,17 @@ impl Queue {
         Ok(self.write().await?.rollback().await?)
     }
 
+    /// Sees that the schema is the one this program knows: another version may have changed it since.
+    ///
+    /// # Errors
+    /// [`QueueError::Schema`], or a database failure.
+    pub async fn check_schema(&self) -> Result<(), QueueError> {
+        let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
+        let latest = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
+        let found: i64 = sqlx::query_scalar(latest).fetch_one(&self.reader).await?;
+        if found == known { Ok(()) } else { Err(QueueError::Schema { known, found }) }
+    }
+
     /// Closes the connections; the last process to do so folds the write-ahead log into the database.
     pub async fn close(&self) {
         self.reader.close().await;
@@ -206,5 +255,5 @@ impl Queue {
 fn turn(database: &Path) -> Result<File, QueueError> {
     let path = database.with_extension("lock");
     let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
-    locked.map_err(|source| QueueError::Lock { path, source })
+    locked.map_err(|source| QueueError::Lock { path, source: source.into() })
 }

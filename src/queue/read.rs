@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Executor, FromRow, QueryBuilder, Row, Sqlite};
+use sqlx::{FromRow, QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -90,7 +90,15 @@ impl Queue {
     /// # Errors
     /// When the database fails.
     pub async fn position(&self, job: &Job) -> Result<u64, QueueError> {
-        position(&self.reader, job).await
+        let ahead: u64 = sqlx::query_scalar(
+            "SELECT (SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND priority > $1)
+                  + (SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND priority = $1 AND id < $2)",
+        )
+        .bind(job.priority)
+        .bind(job.id.hyphenated())
+        .fetch_one(&self.reader)
+        .await?;
+        Ok(ahead + 1)
     }
 
     /// The places of those of `jobs` that wait, as [`position`](Self::position) has them, in one look.
@@ -140,21 +148,6 @@ impl Queue {
             .fetch_all(&self.reader)
             .await?)
     }
-}
-
-pub(super) async fn position<'e>(
-    db: impl Executor<'e, Database = Sqlite>,
-    job: &Job,
-) -> Result<u64, QueueError> {
-    let ahead: u64 = sqlx::query_scalar(
-        "SELECT (SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND priority > $1)
-              + (SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND priority = $1 AND id < $2)",
-    )
-    .bind(job.priority)
-    .bind(job.id.hyphenated())
-    .fetch_one(db)
-    .await?;
-    Ok(ahead + 1)
 }
 
 impl FromRow<'_, SqliteRow> for Attempt {

@@ -4,7 +4,6 @@ use sqlx::types::Json;
 use sqlx::{Row, SqliteConnection};
 use uuid::Uuid;
 
-use super::read::position;
 use super::word::Word;
 use super::{Image, Job, Millis, NewJob, Once, Origin, Queue, QueueError, Status};
 
@@ -44,11 +43,16 @@ impl Queue {
         room: Room,
         once: Option<(&Once, Answer)>,
     ) -> Result<Submitted, QueueError> {
-        let now = self.now();
-        let mut tx = self.write().await?;
-        let submitted = insert_once(&mut tx, job, room, once, now).await?;
-        tx.commit().await?;
-        Ok(submitted)
+        let (job, now) = (job.clone(), self.now());
+        let once = once.map(|(once, answer)| (once.clone(), answer));
+        self.group
+            .write(move |db| {
+                Box::pin(async move {
+                    let once = once.as_ref().map(|(once, answer)| (once, *answer));
+                    insert_once(db, &job, room, once, now).await
+                })
+            })
+            .await
     }
 
     /// Queues a job whatever room there is, and returns its row; else as [`submit_in`](Self::submit_in).
@@ -110,18 +114,32 @@ async fn insert_once(
     }
     check_room(db, job, room).await?;
     let row = insert(db, job, now).await?;
-    let position = position(&mut *db, &row).await?;
+    let position = position_of_new(&mut *db, &row).await?;
     if let Some((once, answer)) = once {
         once.keep(db, &answer(&row, position), now).await?;
     }
     Ok(Submitted::Queued(Box::new(row), position))
 }
 
+/// The place of a job that was just queued. Hardly any of its priority are behind it, however many are ahead, so that
+/// those behind are counted.
+async fn position_of_new(db: &mut SqliteConnection, job: &Job) -> Result<u64, QueueError> {
+    let position = sqlx::query_scalar(
+        "SELECT COALESCE(SUM(queued), 0)
+            - (SELECT COUNT(*) FROM jobs WHERE status = 'queued' AND priority = $1 AND id > $2)
+         FROM depths WHERE priority >= $1",
+    )
+    .bind(job.priority)
+    .bind(job.id.hyphenated())
+    .fetch_one(db)
+    .await?;
+    Ok(position)
+}
+
 async fn check_room(db: &mut SqliteConnection, job: &NewJob, room: Room) -> Result<(), QueueError> {
     if let Some(most) = room.queued {
-        let queued: u64 = sqlx::query_scalar("SELECT COUNT(*) FROM jobs WHERE status = 'queued'")
-            .fetch_one(&mut *db)
-            .await?;
+        let queued: u64 =
+            sqlx::query_scalar("SELECT COALESCE(SUM(queued), 0) FROM depths").fetch_one(&mut *db).await?;
         if queued >= most {
             return Err(QueueError::Full { queued });
         }

@@ -8,6 +8,7 @@ use sqlx::{FromRow, Row};
 
 use super::{Millis, Queue, QueueError};
 use crate::pipeline::Variant;
+use crate::process;
 
 /// A worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Worker {
     pub started_at: Millis,
     /// When it last showed itself.
     pub seen_at: Millis,
+    /// Memory it had then, in bytes.
+    pub resident_bytes: Option<u64>,
 }
 
 impl Queue {
@@ -32,13 +35,15 @@ impl Queue {
     pub async fn worker_seen(&self, name: &str, device: &str, serves: &[Variant]) -> Result<(), QueueError> {
         let mut tx = self.write().await?;
         sqlx::query(
-            "INSERT INTO workers (name, device, serves, started_at, seen_at) VALUES ($1, $2, $3, $4, $4)
-             ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at",
+            "INSERT INTO workers (name, device, serves, started_at, seen_at, resident_bytes)
+             VALUES ($1, $2, $3, $4, $4, $5)
+             ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, resident_bytes = excluded.resident_bytes",
         )
         .bind(name)
         .bind(device)
         .bind(Json(serves))
         .bind(self.now())
+        .bind(process::resident_bytes())
         .execute(&mut *tx)
         .await?;
         Ok(tx.commit().await?)
@@ -66,6 +71,7 @@ impl FromRow<'_, SqliteRow> for Worker {
             serves: row.try_get::<Json<_>, _>("serves")?.0,
             started_at: row.try_get("started_at")?,
             seen_at: row.try_get("seen_at")?,
+            resident_bytes: row.try_get("resident_bytes")?,
         })
     }
 }

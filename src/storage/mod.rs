@@ -16,15 +16,22 @@
 //! the one that has it.
 
 mod digest;
+mod durable;
+mod inputs;
+mod space;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use durable::Durable;
+
 pub use digest::Digest;
+pub use space::Space;
 
 /// The file a video has in a result folder.
 pub const VIDEO: &str = "video.mp4";
@@ -55,6 +62,8 @@ impl StorageError {
 #[derive(Clone, Debug)]
 pub struct Storage {
     root: PathBuf,
+    floor: u64,
+    durable: Arc<Durable>,
 }
 
 impl Storage {
@@ -67,7 +76,13 @@ impl Storage {
             make_folder(&root.join(folder))?;
         }
         let root = root.canonicalize().map_err(failed("open", root))?;
-        Ok(Self { root })
+        Ok(Self { root, floor: 0, durable: Arc::default() })
+    }
+
+    /// The same data directory with a floor: new images and results are refused while less than `bytes` are free.
+    #[must_use]
+    pub fn with_floor(self, bytes: u64) -> Self {
+        Self { floor: bytes, ..self }
     }
 
     /// Where the queue's database is.
@@ -78,16 +93,16 @@ impl Storage {
     /// Keeps the bytes of an image. When this returns, they survive a power cut. The same bytes are kept once.
     ///
     /// # Errors
-    /// When they can't be written.
+    /// When they can't be written, or the disk is at its floor.
     pub fn put_input(&self, bytes: &[u8]) -> Result<Digest, StorageError> {
+        self.check_room()?;
         let digest = Digest::of(bytes);
         let path = self.input_path(&digest);
         let folder = path.parent().unwrap_or(&self.root);
         make_folder(folder)?;
-        if path.exists() {
+        if let Some(file) = self.refresh_input(&path)? {
             // Whoever wrote it may not have synced the folder yet.
-            sync_folder(folder)?;
-            return Ok(digest);
+            return self.durable.once(file, || sync_folder(folder)).map(|()| digest);
         }
         let tmp = self.root.join("tmp");
         let mut file =
@@ -112,8 +127,9 @@ impl Storage {
     /// A place to write the result of an attempt before it is published.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be made, or the disk is at its floor.
     pub fn stage_result(&self, job: Uuid, token: Uuid) -> Result<StagedResult, StorageError> {
+        self.check_room()?;
         let tmp = self.root.join("tmp");
         let folder =
             tempfile::Builder::new().prefix("result-").tempdir_in(&tmp).map_err(failed("write to", &tmp))?;

@@ -7,6 +7,7 @@ mod claim;
 mod clients;
 mod events;
 mod fencing;
+mod group;
 mod list;
 mod model;
 
@@ -87,7 +88,7 @@ impl Bench {
 
 async fn open(folder: &TempDir, clock: &Arc<ManualClock>) -> Queue {
     let path = folder.path().join("queue.sqlite");
-    Queue::open(&path, Arc::clone(clock) as Arc<dyn Clock>, Policy { lease: LEASE, attempts: 3 })
+    Queue::open(&path, Arc::clone(clock) as Arc<dyn Clock>, Policy { lease: LEASE, ..Policy::default() })
         .await
         .unwrap()
 }

@@ -84,10 +84,8 @@ pub async fn create_job(
         retry_of: None,
         webhook_url: request.webhook_url.clone(),
     };
-    let accept = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        intake::accept(request, files, errors, origin, &parts)
-    });
+    let accept =
+        tokio::task::spawn_blocking(move || intake::accept(request, files, errors, origin, &parts, turn));
     let job = accept.await.map_err(|e| Problem::internal(&e))??;
     enqueue(&app, &caller, &job, once.as_ref()).await
 }
@@ -130,7 +128,6 @@ pub(super) async fn enqueue(
                 job.priority = job.priority,
                 job.variant = ?job.spec.variant,
                 job.owner = job.origin.owner,
-                traceparent = job.origin.traceparent,
                 "a job was queued"
             );
             accepted(answer(&row, position), false)

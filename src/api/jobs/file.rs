@@ -39,6 +39,9 @@ const NAME_CHARS: usize = 60;
 /// A job that has succeeded, and what it has made; or why there is nothing.
 pub(super) async fn made(app: &App, caller: &Caller, id: Uuid) -> Result<(Job, Made), Problem> {
     let mut job = find(app, caller, id).await?;
+    if job.expired_at.is_some() {
+        return Err(Problem::new(ErrorCode::ResultExpired, format!("the result of job `{id}` has expired")));
+    }
     match (job.status, job.made.take()) {
         (Status::Succeeded, Some(made)) => Ok((job, made)),
         (Status::Queued | Status::Running | Status::Cancelling, _) => {

@@ -3,6 +3,7 @@
 
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use super::body::Files;
@@ -19,7 +20,8 @@ use crate::storage::Storage;
 /// A number of frames that no mode refuses.
 const FRAMES_ALWAYS_RIGHT: usize = 9;
 
-/// Checks a request and its images, keeps these, and makes a job of it. `errors` are those found so far.
+/// Checks a request and its images, keeps these, and makes a job of it. `errors` are those found so far. `turn` is
+/// held as long as there is something to compute.
 ///
 /// # Errors
 /// A problem that names every field at fault, or a failure of the storage.
@@ -29,12 +31,15 @@ pub fn accept(
     mut errors: Errors,
     origin: Origin,
     app: &App,
+    turn: OwnedSemaphorePermit,
 ) -> Result<NewJob, Problem> {
     let images = Images::gather(&mut request, files, &mut errors);
     let spec = complete(&request, &images, &app.catalog, &app.limits, &mut errors)?;
     let Some(spec) = spec.filter(|_| errors.is_empty()) else {
         return Err(Problem::validation(errors.into_inner()));
     };
+    // From here on the disk is waited for, not a core; and a disk syncs many files as fast as one.
+    drop(turn);
     let kept = images.keep(&app.storage)?;
     let shown = show(&request, &kept).map_err(|e| Problem::internal(&e))?;
     Ok(NewJob {

@@ -17,6 +17,7 @@ problems!(
     JobNotFound,
     KeyframeNotFound,
     JobDeleted,
+    ResultExpired,
     ResultNotReady,
     NoResult,
     PreconditionFailed,

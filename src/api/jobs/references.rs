@@ -110,6 +110,9 @@ async fn frame(app: &App, caller: &Caller, id: Uuid, frame: &str) -> Result<Foun
     let Some(job) = job else {
         return Ok(Err(("job", format!("there is no job `{id}`"))));
     };
+    if job.expired_at.is_some() {
+        return Ok(Err(("job", format!("the frames of job `{id}` have expired"))));
+    }
     let made = match (job.status, &job.made) {
         (Status::Succeeded, Some(made)) => made,
         _ => return Ok(Err(("job", format!("job `{id}` has no frames: it has not succeeded")))),

@@ -84,6 +84,7 @@ pub struct CreateJob {
 
 /// A request with its images as files. An image field is given either in `request` or as parts.
 #[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "only its schema is used: the parts are read one by one")]
 pub struct CreateJobForm {
     /// As in the JSON form.
@@ -123,7 +124,7 @@ pub enum ImageRef {
 #[allow(dead_code, reason = "only its schema is used")]
 pub struct DataRef {
     /// The file in a `data:` URL.
-    #[schema(pattern = "^data:", example = "data:image/png;base64,iVBORw0KGgo…")]
+    #[schema(pattern = "^data:", format = "data-url", example = "data:image/png;base64,iVBORw0KGgo…")]
     data: String,
 }
 

@@ -13,6 +13,7 @@ problems!(
     ThumbnailProblems:
     JobNotFound,
     JobDeleted,
+    ResultExpired,
     ResultNotReady,
     NoResult,
     PreconditionFailed,

@@ -13,6 +13,7 @@ problems!(
     VideoProblems:
     JobNotFound,
     JobDeleted,
+    ResultExpired,
     ResultNotReady,
     NoResult,
     PreconditionFailed,

@@ -52,6 +52,9 @@ pub struct JobView {
     /// When it became final.
     #[schema(required)]
     pub finished_at: Option<DateTime<Utc>>,
+    /// Until when the files of the result are kept at least.
+    #[schema(required)]
+    pub expires_at: Option<DateTime<Utc>>,
     /// Who took it last.
     #[schema(required)]
     pub worker: Option<String>,
@@ -230,10 +233,10 @@ pub struct LinksView {
     /// To try it again, once it has failed or was cancelled.
     #[schema(required)]
     pub retry: Option<String>,
-    /// Its video, once there is one.
+    /// Its video, from when there is one until it has expired.
     #[schema(required)]
     pub video: Option<String>,
-    /// The middle frame of its video, once there is one.
+    /// The middle frame of its video, as long as there is one.
     #[schema(required)]
     pub thumbnail: Option<String>,
 }
@@ -243,6 +246,7 @@ impl JobView {
     pub fn new(job: Job, position: Option<u64>) -> Self {
         let path = format!("/jobs/{}", job.id);
         let made = job.made.as_ref();
+        let files = made.filter(|_| job.expired_at.is_none());
         Self {
             id: job.id,
             status: job.status,
@@ -259,13 +263,14 @@ impl JobView {
             created_at: job.created_at.to_utc(),
             started_at: job.started_at.map(|at| at.to_utc()),
             finished_at: job.finished_at.map(|at| at.to_utc()),
+            expires_at: job.expires_at.map(|at| at.to_utc()),
             links: LinksView {
                 events: format!("{path}/events"),
                 retry: matches!(job.status, Status::Failed | Status::Cancelled)
                     .then(|| format!("{path}/retry")),
                 cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
-                video: made.map(|_| format!("{path}/video")),
-                thumbnail: made.map(|_| format!("{path}/thumbnail")),
+                video: files.map(|_| format!("{path}/video")),
+                thumbnail: files.map(|_| format!("{path}/thumbnail")),
                 this: path,
             },
             request: job.request,
