@@ -4,6 +4,7 @@
 //! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
 
 pub mod api;
+pub mod breakpoint;
 pub mod cli;
 pub mod config;
 pub mod engine;

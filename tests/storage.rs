@@ -156,3 +156,55 @@ fn nothing_new_is_kept_below_the_floor_and_what_is_there_can_be_read() {
     assert_eq!(full.input(&digest).unwrap(), b"an image");
     assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
 }
+
+#[test]
+fn what_a_process_was_writing_is_removed_when_it_has_ended() {
+    let (folder, storage) = open();
+    let data = folder.path().join("deep/data");
+    let staged = storage.stage_result(Uuid::now_v7(), Uuid::now_v7()).unwrap();
+    fs::write(staged.video(), b"half").unwrap();
+    // As a killed process leaves it: a folder that nobody has locked.
+    let abandoned = data.join("tmp/process-gone");
+    fs::create_dir(&abandoned).unwrap();
+    fs::write(abandoned.join("checkpoint-abc"), b"half").unwrap();
+
+    let other = Storage::open(&data).unwrap();
+    assert!(!abandoned.exists());
+    assert!(staged.video().exists(), "a living process keeps what it writes");
+    assert_eq!(fs::read_dir(data.join("tmp")).unwrap().count(), 2);
+    drop(other);
+    assert_eq!(fs::read_dir(data.join("tmp")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_checkpoint_replaces_those_of_earlier_attempts_and_no_later_one() {
+    let (folder, storage) = open();
+    let job = Uuid::now_v7();
+    let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
+    storage.put_checkpoint(job, first, b"one").unwrap();
+    storage.put_checkpoint(job, first, b"two").unwrap();
+    assert_eq!(storage.checkpoints(job).unwrap(), [b"two"]);
+    storage.put_checkpoint(job, second, b"three").unwrap();
+    assert_eq!(storage.checkpoints(job).unwrap(), [b"three"]);
+    // The first attempt was only stopped for a while.
+    storage.put_checkpoint(job, first, b"late").unwrap();
+    assert!(storage.checkpoints(job).unwrap().contains(&b"three".to_vec()));
+    storage.remove_checkpoint(job, first).unwrap();
+    assert_eq!(storage.checkpoints(job).unwrap(), [b"three"]);
+
+    let path = PathBuf::from(format!("deep/data/checkpoints/{job}/{second}"));
+    assert_eq!(files(folder.path()), BTreeSet::from([path.clone()]));
+    let path = folder.path().join(path);
+    let whole = fs::read(&path).unwrap();
+    for n in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[n] ^= 0x10;
+        fs::write(&path, &damaged).unwrap();
+        assert!(storage.checkpoints(job).unwrap().is_empty(), "byte {n}");
+        fs::write(&path, &whole[..n]).unwrap();
+        assert!(storage.checkpoints(job).unwrap().is_empty(), "{n} bytes");
+    }
+    storage.remove_checkpoints(job).unwrap();
+    storage.remove_checkpoints(job).unwrap();
+    assert!(storage.jobs_with_checkpoints().unwrap().is_empty());
+}

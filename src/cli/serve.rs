@@ -16,7 +16,7 @@ use crate::api::webhooks::{self, Courier};
 use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
     BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
-    RetentionConfig, RuntimeConfig,
+    RetentionConfig, RuntimeConfig, WorkerConfig,
 };
 use crate::engine::Device;
 use crate::outbound::Outbound;
@@ -24,12 +24,16 @@ use crate::queue::{Keep, Queue, SystemClock};
 use crate::retention::{self, GRACE, Round};
 use crate::storage::Storage;
 use crate::worker::supervisor::Supervisor;
+use crate::worker::sweep;
 
 /// How often leases that ran out are looked for, besides at every claim.
 const RECOVER: Duration = Duration::from_secs(2);
 
 /// How often old jobs and files are looked for.
 const LET_GO: Duration = Duration::from_secs(60);
+
+/// How often files that no job names are looked for: at first, and then.
+const SWEEP: Duration = Duration::from_secs(600);
 
 /// How long open connections may take to end once the service stops.
 const HTTP_GRACE: Duration = Duration::from_secs(10);
@@ -57,7 +61,9 @@ pub struct Args {
     queue: QueueConfig,
     #[command(flatten)]
     retention: RetentionConfig,
-    /// Seconds a worker may take to give its job back when the service stops
+    #[command(flatten)]
+    work: WorkerConfig,
+    /// Seconds a worker may take to save its job and give it back when it was not done in time
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stop_seconds: u64,
     #[command(flatten)]
@@ -82,28 +88,31 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
+    // Before anyone can know that the service is up, and tell it to stop.
+    let shutdown = CancellationToken::new();
+    tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
     let mut manifests = Vec::new();
     for path in &args.bundle.bundles {
         manifests.push(Bundle::open(path)?.manifest().clone());
     }
     let storage = args.data.open()?;
     let queue = Queue::open(&storage.database(), Arc::new(SystemClock), args.queue.policy()).await?;
-    let shutdown = CancellationToken::new();
+    queue.check_whole().await?;
     let settings = settings(&args, &shutdown)?;
     let app = App::new(queue.clone(), storage.clone(), Catalog::new(manifests), settings).await?;
     let listener = TcpListener::bind(args.http.listen).await;
     let listener = listener.with_context(|| format!("can't listen on `{}`", args.http.listen))?;
     tracing::info!(http.address = %listener.local_addr()?, "the service is up");
 
-    tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
     let mut tasks = JoinSet::new();
     tasks.spawn(recover(queue.clone(), shutdown.clone()));
-    tasks.spawn(let_go(queue.clone(), storage, args.retention.keep(), shutdown.clone()));
+    tasks.spawn(let_go(queue.clone(), storage.clone(), args.retention.keep(), shutdown.clone()));
+    tasks.spawn(sweep_up(queue.clone(), storage.clone(), shutdown.clone()));
     if let Some(courier) = courier(&args, &queue, &shutdown)? {
         tasks.spawn(courier.run());
     }
     for device in args.devices.iter().flatten() {
-        tasks.spawn(supervisor(&args, *device, &queue, &shutdown)?.run());
+        tasks.spawn(supervisor(&args, *device, &queue, &storage, &shutdown)?.run());
     }
     let stopping = shutdown.clone().cancelled_owned();
     let http = axum::serve(listener, api::router(app)).with_graceful_shutdown(stopping);
@@ -170,10 +179,27 @@ async fn let_go(queue: Queue, storage: Storage, keep: Keep, shutdown: Cancellati
     }
 }
 
+/// Removes what crashes have left behind.
+async fn sweep_up(queue: Queue, storage: Storage, shutdown: CancellationToken) {
+    while !shutdown.is_cancelled() {
+        if let Err(e) = sweep::results(&queue, &storage).await {
+            tracing::warn!(error = %e, "results that no job names could not be swept up");
+        }
+        if let Err(e) = sweep::checkpoints(&queue, &storage).await {
+            tracing::warn!(error = %e, "checkpoints of ended jobs could not be swept up");
+        }
+        if let Err(e) = queue.clear_workers().await {
+            tracing::warn!(error = %e, "workers that are gone could not be cleared away");
+        }
+        let _ = tokio::time::timeout(SWEEP, shutdown.cancelled()).await;
+    }
+}
+
 fn supervisor(
     args: &Args,
     device: Device,
     queue: &Queue,
+    storage: &Storage,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Supervisor> {
     let flag = |name: &str, value: &Path| [OsString::from(name), value.into()];
@@ -183,13 +209,15 @@ fn supervisor(
     worker.extend(args.data.to_args());
     worker.extend(args.runtime.to_args());
     worker.extend(args.queue.to_args().map(OsString::from));
+    worker.extend(args.work.to_args().map(OsString::from));
     worker.extend(args.log.to_args().map(OsString::from));
     Ok(Supervisor {
         queue: queue.clone(),
+        storage: storage.clone(),
         program: std::env::current_exe().context("can't find this program's own file")?,
         args: worker,
         device: device.to_string(),
         shutdown: shutdown.clone(),
-        grace: Duration::from_secs(args.stop_seconds),
+        grace: args.work.drain() + Duration::from_secs(args.stop_seconds),
     })
 }

@@ -2,13 +2,14 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
 use super::signals;
 use crate::api::catalog;
-use crate::config::{BundleConfig, DataConfig, LogConfig, QueueConfig, RuntimeConfig};
+use crate::config::{BundleConfig, DataConfig, LogConfig, QueueConfig, RuntimeConfig, WorkerConfig};
 use crate::engine::{Device, Runtime};
 use crate::pipeline::{Generator as _, ShotPipeline};
 use crate::queue::{Queue, SystemClock};
@@ -29,11 +30,13 @@ pub struct Args {
     #[command(flatten)]
     queue: QueueConfig,
     #[command(flatten)]
+    work: WorkerConfig,
+    #[command(flatten)]
     log: LogConfig,
     /// The worker's name, which no other process may have
     #[arg(long, hide = true)]
     name: Option<String>,
-    /// Stop when the standard input ends
+    /// Take no more jobs when a line comes on the standard input, and stop when it ends
     #[arg(long, hide = true)]
     supervised: bool,
 }
@@ -47,20 +50,31 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     // One thread suffices for the lease; the others are the model's.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let shutdown = CancellationToken::new();
+    let drain = shutdown.child_token();
     {
         let _context = runtime.enter();
-        runtime.spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
+        runtime.spawn(signals::cancel_on_signal(drain.clone()).context("can't listen to signals")?);
     }
     if args.supervised {
-        cancel_with_supervisor(shutdown.clone());
+        follow_supervisor(drain.clone(), shutdown.clone());
     }
+    runtime.spawn(stop_after(drain.clone(), args.work.drain(), shutdown.clone()));
     let storage = args.data.open()?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
     let mut models = open(&args)?;
     let device = args.device.to_string();
     let name = args.name.unwrap_or_else(|| worker::new_name(&device));
-    let worker = Worker { name, device, queue, storage, runtime: runtime.handle().clone(), shutdown };
+    let worker = Worker {
+        name,
+        device,
+        queue,
+        storage,
+        runtime: runtime.handle().clone(),
+        checkpoint_every: args.work.checkpoint_every(),
+        drain,
+        shutdown,
+    };
     worker.run(&mut models)?;
     runtime.block_on(worker.queue.close());
     Ok(())
@@ -76,12 +90,23 @@ fn open(args: &Args) -> anyhow::Result<Vec<Model>> {
     args.bundle.bundles.iter().map(|path| open(path)).collect()
 }
 
-/// The supervisor holds the other end of the pipe and never writes: it ends when the supervisor does.
-fn cancel_with_supervisor(shutdown: CancellationToken) {
+/// The supervisor holds the other end of the pipe: a byte says to take no more jobs, its end that the supervisor has
+/// ended.
+fn follow_supervisor(drain: CancellationToken, shutdown: CancellationToken) {
     std::thread::spawn(move || {
         let mut byte = [0];
-        while matches!(io::stdin().read(&mut byte), Ok(1)) {}
+        while matches!(io::stdin().read(&mut byte), Ok(1)) {
+            drain.cancel();
+        }
         tracing::info!("the supervisor has ended");
         shutdown.cancel();
     });
+}
+
+/// Stops a job that still runs some time after the worker was told to take no more.
+async fn stop_after(drain: CancellationToken, patience: Duration, shutdown: CancellationToken) {
+    drain.cancelled().await;
+    tracing::info!(patience_seconds = patience.as_secs(), "the worker takes no more jobs");
+    tokio::time::sleep(patience).await;
+    shutdown.cancel();
 }

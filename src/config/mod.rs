@@ -11,5 +11,5 @@ pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
 pub use service::{
     BundleConfig, DataConfig, HttpConfig, LimitConfig, OutboundConfig, QueueConfig, RetentionConfig,
-    RuntimeConfig,
+    RuntimeConfig, WorkerConfig,
 };

@@ -206,3 +206,36 @@ impl QueueConfig {
         ]
     }
 }
+
+/// How a worker keeps what it has done, and how it stops.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct WorkerConfig {
+    /// Least seconds between two checkpoints of a job's denoising, more when saving takes long; 0 saves each step
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub checkpoint_seconds: u64,
+    /// Seconds a running job may go on when the service is told to stop; then it is saved and goes back to the queue
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub drain_seconds: u64,
+}
+
+impl WorkerConfig {
+    /// The least time between two checkpoints.
+    pub fn checkpoint_every(&self) -> Duration {
+        Duration::from_secs(self.checkpoint_seconds)
+    }
+
+    /// How long a running job may go on.
+    pub fn drain(&self) -> Duration {
+        Duration::from_secs(self.drain_seconds)
+    }
+
+    /// The flags that make another process do the same.
+    pub fn to_args(&self) -> [String; 4] {
+        [
+            "--checkpoint-seconds".into(),
+            self.checkpoint_seconds.to_string(),
+            "--drain-seconds".into(),
+            self.drain_seconds.to_string(),
+        ]
+    }
+}

@@ -48,6 +48,12 @@ pub enum FailureCode {
     /// See [`FailureCode::meaning`].
     NanLatents,
     /// See [`FailureCode::meaning`].
+    ConstantLatents,
+    /// See [`FailureCode::meaning`].
+    NanFrames,
+    /// See [`FailureCode::meaning`].
+    ConstantFrames,
+    /// See [`FailureCode::meaning`].
     InvalidRequest,
     /// See [`FailureCode::meaning`].
     EngineError,
@@ -56,22 +62,25 @@ pub enum FailureCode {
     /// See [`FailureCode::meaning`].
     InputUnreadable,
     /// See [`FailureCode::meaning`].
-    PublishFailed,
-    /// See [`FailureCode::meaning`].
     DiskFull,
+    /// See [`FailureCode::meaning`].
+    PublishFailed,
 }
 
 impl FailureCode {
     /// Every code, in the order in which they are documented.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::WorkerLost,
         Self::NanLatents,
+        Self::ConstantLatents,
+        Self::NanFrames,
+        Self::ConstantFrames,
         Self::InvalidRequest,
         Self::EngineError,
         Self::BundleError,
         Self::InputUnreadable,
-        Self::PublishFailed,
         Self::DiskFull,
+        Self::PublishFailed,
     ];
 
     /// The word.
@@ -79,12 +88,15 @@ impl FailureCode {
         match self {
             Self::WorkerLost => "worker_lost",
             Self::NanLatents => "nan_latents",
+            Self::ConstantLatents => "constant_latents",
+            Self::NanFrames => "nan_frames",
+            Self::ConstantFrames => "constant_frames",
             Self::InvalidRequest => "invalid_request",
             Self::EngineError => "engine_error",
             Self::BundleError => "bundle_error",
             Self::InputUnreadable => "input_unreadable",
-            Self::PublishFailed => "publish_failed",
             Self::DiskFull => "disk_full",
+            Self::PublishFailed => "publish_failed",
         }
     }
 
@@ -95,11 +107,18 @@ impl FailureCode {
             Self::NanLatents => {
                 "the latents became NaN or infinite; another seed or a lower guidance scale may help"
             }
+            Self::ConstantLatents => {
+                "the latents became one value everywhere; another seed or guidance scale may help"
+            }
+            Self::NanFrames => "the decoded frames are NaN or infinite; another seed or f32 weights may help",
+            Self::ConstantFrames => "every pixel of the video has the same colour; another seed may help",
             Self::InvalidRequest => "the bundle of the worker that took it can't serve the request",
             Self::EngineError => "the device or ONNX Runtime failed; most often the memory does not suffice",
             Self::BundleError => "the model's bundle is damaged or changed while it was served",
             Self::InputUnreadable => "a stored image could not be read or decoded any more",
-            Self::DiskFull => "there was no room for the video",
+            Self::DiskFull => {
+                "the disk was full for too long when the video was to be written; retry the job"
+            }
             Self::PublishFailed => "the video could not be encoded or written",
         }
     }
@@ -204,6 +223,8 @@ pub struct Reached {
     pub step: u32,
     /// Units of the stage.
     pub steps: u32,
+    /// Units that were done when this attempt entered the stage: a resumed one doesn't begin at 0.
+    pub from: u32,
     /// When the stage began.
     pub stage_at: Millis,
     /// When `step` last rose.
@@ -283,6 +304,7 @@ impl Reached {
             stage,
             step: row.try_get("step")?,
             steps: row.try_get("steps")?,
+            from: row.try_get::<Option<u32>, _>("stage_from")?.unwrap_or(0),
             stage_at: row.try_get("stage_at")?,
             step_at: row.try_get("step_at")?,
         }))

@@ -11,6 +11,7 @@ use super::read::Outcome;
 use super::recover::Lost;
 use super::word::Word;
 use super::{Failure, JobInput, Made, Millis, Queue, QueueError, Spec, Status};
+use crate::breakpoint::{self, Point};
 use crate::pipeline::{Progress, Stage, Variant};
 use crate::process;
 
@@ -85,7 +86,7 @@ impl Queue {
         sql.push(", attempt = attempt + 1, worker = ").push_bind(worker);
         sql.push(", lease_token = ").push_bind(token.hyphenated());
         sql.push(", lease_until = ").push_bind(now.after(self.policy.lease));
-        sql.push(", stage = ").push_bind(Word(Stage::Loading)).push(", step = 0, steps = 1");
+        sql.push(", stage = ").push_bind(Word(Stage::Loading)).push(", step = 0, steps = 1, stage_from = 0");
         sql.push(", stage_at = ").push_bind(now).push(", step_at = ").push_bind(now);
         sql.push(", started_at = ").push_bind(now);
         sql.push(" WHERE id = (SELECT id FROM jobs WHERE status = 'queued' AND ");
@@ -121,7 +122,9 @@ impl Queue {
             created_at: row.try_get("created_at")?,
             traceparent: row.try_get("traceparent")?,
         };
+        breakpoint::reach(Point::InClaim).map_err(sqlx::Error::Io)?;
         tx.commit().await?;
+        breakpoint::reach(Point::AfterClaim).map_err(sqlx::Error::Io)?;
         Ok(Some(claim))
     }
 
@@ -149,6 +152,7 @@ impl Queue {
                 lease_until = $3,
                 version = version + (stage <> $4 OR step <> $5 OR steps <> $6),
                 stage_at = CASE WHEN stage = $4 THEN stage_at ELSE $7 END,
+                stage_from = CASE WHEN stage = $4 THEN stage_from ELSE $5 END,
                 step_at = CASE WHEN stage = $4 AND step = $5 THEN step_at ELSE $7 END,
                 stage = $4, step = $5, steps = $6
              WHERE id = $1 AND lease_token = $2 AND status IN ('running', 'cancelling')
@@ -175,7 +179,23 @@ impl Queue {
             .bind(process::resident_bytes())
             .execute(&mut *tx)
             .await?;
+        breakpoint::reach(Point::InHeartbeat).map_err(sqlx::Error::Io)?;
         tx.commit().await?;
+        Ok(if status == Status::Cancelling { Order::Cancel } else { Order::Continue })
+    }
+
+    /// Learns whether an attempt shall go on, without writing anything.
+    ///
+    /// # Errors
+    /// [`QueueError::LeaseLost`]: stop, and write nothing more. Or a database failure: try again.
+    pub async fn order(&self, lease: &Lease) -> Result<Order, QueueError> {
+        let row = sqlx::query("SELECT status FROM jobs WHERE id = $1 AND lease_token = $2")
+            .bind(lease.job.hyphenated())
+            .bind(lease.token.hyphenated())
+            .fetch_optional(&self.reader)
+            .await?
+            .ok_or(QueueError::LeaseLost(lease.job))?;
+        let status = row.try_get::<Word<Status>, _>("status")?.0;
         Ok(if status == Status::Cancelling { Order::Cancel } else { Order::Continue })
     }
 
@@ -208,7 +228,9 @@ impl Queue {
             }
         };
         end_attempt(&mut tx, lease.job, lease.attempt, now, outcome, None).await?;
+        breakpoint::reach(Point::InEnd).map_err(sqlx::Error::Io)?;
         tx.commit().await?;
+        breakpoint::reach(Point::AfterEnd).map_err(sqlx::Error::Io)?;
         Ok(status)
     }
 }

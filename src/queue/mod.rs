@@ -41,11 +41,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Connection as _, Sqlite, Transaction};
 use uuid::Uuid;
 
 use group::Group;
@@ -61,6 +61,7 @@ pub use measures::{Distribution, Measures};
 pub use once::Once;
 pub use outbox::{Delivery, Tried};
 pub use read::{Attempt, Filter, Outcome};
+pub use recover::Wanted;
 pub use retention::Keep;
 pub use submit::{Answer, Room, Submitted};
 pub use watcher::{Subscription, Watcher};
@@ -86,16 +87,16 @@ pub enum QueueError {
     #[error("the job database failed: {0}")]
     Database(Arc<sqlx::Error>),
     /// Whose turn it is to open the database can't be found out.
-    #[error("can't lock `{}`: {source}", path.display())]
+    #[error("can't lock `{}`: {cause}", path.display())]
     Lock {
         /// The file that is locked.
         path: PathBuf,
         /// What the system said.
-        source: Arc<io::Error>,
+        cause: Arc<io::Error>,
     },
     /// The schema could not be brought up to date.
     #[error("the job database could not be migrated: {0}; was it written by a newer version?")]
-    Migrate(Arc<sqlx::migrate::MigrateError>),
+    Migrate(Arc<MigrateError>),
     /// The schema was changed by another version of the program.
     #[error(
         "the schema of the job database is at step {found}, this program's at {known}; run one version only"
@@ -105,6 +106,27 @@ pub enum QueueError {
         known: i64,
         /// The last that was made.
         found: i64,
+    },
+    /// The file is not what it should be.
+    #[error(
+        "the job database `{}` is damaged: {found}; put a copy back in its place, or move it and the files \
+         beside it (`…-wal`, `…-shm`) away to begin with an empty queue", path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        found: String,
+    },
+    /// The file can't be opened.
+    #[error("the job database `{}` can't be opened: {cause}; {remedy}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite said.
+        cause: Arc<sqlx::Error>,
+        /// What may help.
+        remedy: &'static str,
     },
     /// Another attempt holds the job, or it has ended: what was to be written must be thrown away.
     #[error("the lease of job `{0}` is lost")]
@@ -150,8 +172,8 @@ impl From<sqlx::Error> for QueueError {
     }
 }
 
-impl From<sqlx::migrate::MigrateError> for QueueError {
-    fn from(error: sqlx::migrate::MigrateError) -> Self {
+impl From<MigrateError> for QueueError {
+    fn from(error: MigrateError) -> Self {
         Self::Migrate(Arc::new(error))
     }
 }
@@ -181,6 +203,7 @@ pub struct Queue {
     group: Group,
     clock: Arc<dyn Clock>,
     policy: Policy,
+    path: Arc<Path>,
 }
 
 impl Queue {
@@ -199,16 +222,40 @@ impl Queue {
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(ACQUIRE_TIMEOUT)
+            // When the disk is full, SQLite itself rolls back; sqlx's own attempt then fails, and its connection
+            // would refuse to begin another transaction for ever. A fresh one takes its place.
+            .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
             .connect_with(options.clone().create_if_missing(true).journal_mode(SqliteJournalMode::Wal))
-            .await?;
-        MIGRATIONS.run(&writer).await?;
+            .await
+            .map_err(|e| of_opening(path, e))?;
+        MIGRATIONS.run(&writer).await.map_err(|e| match e {
+            MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_opening(path, e),
+            e => QueueError::Migrate(Arc::new(e)),
+        })?;
         let reader = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.read_only(true))
-            .await?;
+            .await
+            .map_err(|e| of_opening(path, e))?;
         let group = Group::start(writer.clone());
-        Ok(Self { writer, reader, group, clock, policy })
+        Ok(Self { writer, reader, group, clock, policy, path: path.into() })
+    }
+
+    /// Looks the whole database over. To be called once, before anything relies on it: it takes a while where there
+    /// are very many jobs.
+    ///
+    /// # Errors
+    /// [`QueueError::Damaged`], or what reading fails with.
+    pub async fn check_whole(&self) -> Result<(), QueueError> {
+        let found: Vec<String> = sqlx::query_scalar("PRAGMA quick_check(5)")
+            .fetch_all(&self.reader)
+            .await
+            .map_err(|e| of_opening(&self.path, e))?;
+        if found != ["ok"] {
+            return Err(QueueError::Damaged { path: self.path.to_path_buf(), found: found.join("; ") });
+        }
+        Ok(())
     }
 
     /// The present moment, by the queue's clock.
@@ -251,9 +298,33 @@ impl Queue {
     }
 }
 
+/// What it means when the database can't be opened or looked over.
+fn of_opening(path: &Path, cause: sqlx::Error) -> QueueError {
+    let path = path.to_path_buf();
+    let code = match &cause {
+        sqlx::Error::Database(error) => error.code().and_then(|code| code.parse::<u32>().ok()),
+        _ => None,
+    };
+    // The primary result codes of SQLite are the low bytes of the extended ones.
+    let remedy = match code.map(|code| code & 0xff) {
+        // SQLITE_CORRUPT, SQLITE_NOTADB
+        Some(11 | 26) => return QueueError::Damaged { path, found: cause.to_string() },
+        // SQLITE_BUSY
+        Some(5) => "another process holds it: end that, or wait until it lets go",
+        // SQLITE_FULL
+        Some(13) => "the disk is full: make room",
+        // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN
+        Some(3 | 8 | 14) => "the folder and the file must be writable by this user",
+        // SQLITE_IOERR
+        Some(10) => "see that the disk is sound and has room, and that the folder is writable",
+        _ => "see whether this user can write there",
+    };
+    QueueError::Open { path, cause: Arc::new(cause), remedy }
+}
+
 /// Waits until no other process opens the database; its turn ends when the file is closed.
 fn turn(database: &Path) -> Result<File, QueueError> {
     let path = database.with_extension("lock");
     let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
-    locked.map_err(|source| QueueError::Lock { path, source: source.into() })
+    locked.map_err(|cause| QueueError::Lock { path, cause: cause.into() })
 }

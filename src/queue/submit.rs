@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::word::Word;
 use super::{Image, Job, Millis, NewJob, Once, Origin, Queue, QueueError, Status};
+use crate::breakpoint::{self, Point};
 
 /// What a new job must fit in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,14 +46,17 @@ impl Queue {
     ) -> Result<Submitted, QueueError> {
         let (job, now) = (job.clone(), self.now());
         let once = once.map(|(once, answer)| (once.clone(), answer));
-        self.group
+        let submitted = self
+            .group
             .write(move |db| {
                 Box::pin(async move {
                     let once = once.as_ref().map(|(once, answer)| (once, *answer));
                     insert_once(db, &job, room, once, now).await
                 })
             })
-            .await
+            .await?;
+        breakpoint::reach(Point::AfterSubmit).map_err(sqlx::Error::Io)?;
+        Ok(submitted)
     }
 
     /// Queues a job whatever room there is, and returns its row; else as [`submit_in`](Self::submit_in).
@@ -63,6 +67,7 @@ impl Queue {
         let mut tx = self.write().await?;
         let queued = insert(&mut tx, job, self.now()).await?;
         tx.commit().await?;
+        breakpoint::reach(Point::AfterSubmit).map_err(sqlx::Error::Io)?;
         Ok(queued)
     }
 
@@ -187,6 +192,7 @@ async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<
             .execute(&mut *db)
             .await?;
     }
+    breakpoint::reach(Point::InSubmit).map_err(sqlx::Error::Io)?;
     Ok(row)
 }
 

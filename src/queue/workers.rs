@@ -37,7 +37,8 @@ impl Queue {
         sqlx::query(
             "INSERT INTO workers (name, device, serves, started_at, seen_at, resident_bytes)
              VALUES ($1, $2, $3, $4, $4, $5)
-             ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, resident_bytes = excluded.resident_bytes",
+             ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, resident_bytes = excluded.resident_bytes,
+                 ended_at = NULL, ended = NULL",
         )
         .bind(name)
         .bind(device)
@@ -47,6 +48,20 @@ impl Queue {
         .execute(&mut *tx)
         .await?;
         Ok(tx.commit().await?)
+    }
+
+    /// Whether a worker has brought any job to its end.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn worker_was_of_use(&self, name: &str) -> Result<bool, QueueError> {
+        let ended = sqlx::query(
+            "SELECT 1 FROM attempts WHERE worker = $1 AND outcome IN ('succeeded', 'failed', 'cancelled') LIMIT 1",
+        )
+        .bind(name)
+        .fetch_optional(&self.reader)
+        .await?;
+        Ok(ended.is_some())
     }
 
     /// The workers that have not ended and showed themselves within the last `span`.

@@ -5,7 +5,8 @@
 //!   storymem.sqlite             the queue's database (see `queue`)
 //!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
 //!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png
-//!   tmp/                        whatever is being written
+//!   checkpoints/<job>/<token>   how far the denoising of an unfinished job has come (see `checkpoints`)
+//!   tmp/process-…/              whatever a process is writing (see `scratch`)
 //! ```
 //!
 //! Nothing outside the data directory is ever written or read. A path is made only of a [`Digest`] or of ids that
@@ -15,11 +16,14 @@
 //! Results are kept by the token of the attempt, so that an attempt that has lost its job can't touch the files of
 //! the one that has it.
 
+mod checkpoints;
 mod digest;
 mod durable;
 mod inputs;
+mod scratch;
 mod space;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,9 +32,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use durable::Durable;
-
+use self::scratch::Scratch;
+use crate::breakpoint::{self, Point};
 pub use digest::Digest;
+use durable::Durable;
 pub use space::Space;
 
 /// The file a video has in a result folder.
@@ -44,17 +49,18 @@ pub const LAST_FRAME: &str = "last.png";
 
 /// Why a file could not be kept or found.
 #[derive(Debug, thiserror::Error)]
-#[error("can't {action} `{}`: {source}", path.display())]
+#[error("can't {action} `{}`: {cause}", path.display())]
 pub struct StorageError {
     action: &'static str,
     path: PathBuf,
-    source: io::Error,
+    /// Part of the text, hence not a source: a chain of errors would say it twice.
+    cause: io::Error,
 }
 
 impl StorageError {
     /// The kind of the system's error.
     pub fn kind(&self) -> io::ErrorKind {
-        self.source.kind()
+        self.cause.kind()
     }
 }
 
@@ -64,19 +70,21 @@ pub struct Storage {
     root: PathBuf,
     floor: u64,
     durable: Arc<Durable>,
+    scratch: Arc<Scratch>,
 }
 
 impl Storage {
-    /// Opens a data directory and makes what is missing of it.
+    /// Opens a data directory, makes what is missing of it, and removes what killed processes were writing.
     ///
     /// # Errors
     /// When it can't be made.
     pub fn open(root: &Path) -> Result<Self, StorageError> {
-        for folder in ["inputs", "results", "tmp"] {
+        for folder in ["inputs", "results", "checkpoints", "tmp"] {
             make_folder(&root.join(folder))?;
         }
         let root = root.canonicalize().map_err(failed("open", root))?;
-        Ok(Self { root, floor: 0, durable: Arc::default() })
+        let scratch = Arc::new(Scratch::open(&root.join("tmp"))?);
+        Ok(Self { root, floor: 0, durable: Arc::default(), scratch })
     }
 
     /// The same data directory with a floor: new images and results are refused while less than `bytes` are free.
@@ -104,9 +112,9 @@ impl Storage {
             // Whoever wrote it may not have synced the folder yet.
             return self.durable.once(file, || sync_folder(folder)).map(|()| digest);
         }
-        let tmp = self.root.join("tmp");
+        let tmp = self.tmp();
         let mut file =
-            tempfile::Builder::new().prefix("input-").tempfile_in(&tmp).map_err(failed("write to", &tmp))?;
+            tempfile::Builder::new().prefix("input-").tempfile_in(tmp).map_err(failed("write to", tmp))?;
         file.write_all(bytes).map_err(failed("write", file.path()))?;
         file.as_file().sync_all().map_err(failed("sync", file.path()))?;
         // A second writer of the same bytes may come between: its file is as good as ours.
@@ -130,9 +138,9 @@ impl Storage {
     /// When it can't be made, or the disk is at its floor.
     pub fn stage_result(&self, job: Uuid, token: Uuid) -> Result<StagedResult, StorageError> {
         self.check_room()?;
-        let tmp = self.root.join("tmp");
+        let tmp = self.tmp();
         let folder =
-            tempfile::Builder::new().prefix("result-").tempdir_in(&tmp).map_err(failed("write to", &tmp))?;
+            tempfile::Builder::new().prefix("result-").tempdir_in(tmp).map_err(failed("write to", tmp))?;
         Ok(StagedResult { folder, target: self.result_folder(job, token) })
     }
 
@@ -173,6 +181,29 @@ impl Storage {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("remove", &folder)(e)),
             _ => Ok(()),
         }
+    }
+
+    /// The attempts that have published something, by job, and the jobs that have a folder without any.
+    ///
+    /// # Errors
+    /// When the folders can't be read.
+    pub fn results(&self) -> Result<BTreeMap<Uuid, Vec<Uuid>>, StorageError> {
+        let root = self.root.join("results");
+        let jobs = ids_in(&root)?.into_iter();
+        jobs.map(|job| Ok((job, ids_in(&self.job_folder(job))?))).collect()
+    }
+
+    /// The jobs that have saved a checkpoint.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn jobs_with_checkpoints(&self) -> Result<Vec<Uuid>, StorageError> {
+        ids_in(&self.root.join("checkpoints"))
+    }
+
+    /// Where this process writes what has no name yet.
+    fn tmp(&self) -> &Path {
+        self.scratch.path()
     }
 
     fn input_path(&self, digest: &Digest) -> PathBuf {
@@ -222,11 +253,26 @@ impl StagedResult {
         sync_folder(self.folder.path())?;
         let parent = self.target.parent().unwrap_or(&self.target);
         make_folder(parent)?;
+        breakpoint::reach(Point::BeforePublish).map_err(failed("publish", &self.target))?;
         fs::rename(self.folder.path(), &self.target).map_err(failed("publish", &self.target))?;
         // The folder is no longer where it was made: there is nothing left to remove there.
         let _ = self.folder.keep();
         sync_folder(parent)
     }
+}
+
+/// The names in a folder that are ids; none when there is no such folder.
+fn ids_in(folder: &Path) -> Result<Vec<Uuid>, StorageError> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("read", folder))?,
+    };
+    let mut ids = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed("read", folder))?.file_name();
+        ids.extend(name.to_str().and_then(|name| Uuid::try_parse(name).ok()));
+    }
+    Ok(ids)
 }
 
 /// Makes a folder and those above it, and syncs the one it appears in.
@@ -246,5 +292,5 @@ fn sync_folder(path: &Path) -> Result<(), StorageError> {
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StorageError {
-    move |source| StorageError { action, path: path.to_path_buf(), source }
+    move |cause| StorageError { action, path: path.to_path_buf(), cause }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::time::Instant;
 
+use crate::breakpoint::{self, Point};
 use crate::pipeline::Shot;
 use crate::queue::{Failure, FailureCode, Lease, Made};
 use crate::storage::{Storage, StorageError};
@@ -45,28 +46,28 @@ impl From<PublishError> for Failure {
 pub(super) fn publish(
     storage: &Storage,
     lease: &Lease,
-    shot: Shot,
+    shot: &Shot,
     model: &str,
     fps: u32,
-) -> Result<(Made, Vec<String>), PublishError> {
+) -> Result<Made, PublishError> {
     let begin = Instant::now();
-    let Shot { frames, effective, warnings, timings } = shot;
+    let Shot { frames, effective, timings, .. } = shot;
     let staged = storage.stage_result(lease.job, lease.token)?;
-    let facts = write_mp4(&staged.video(), &frames, fps)?;
+    let facts = write_mp4(&staged.video(), frames, fps)?;
     let middle = frames.iter().nth(frames.len() / 2).unwrap_or_default();
     fs::write(staged.thumbnail(), thumbnail(middle, frames.size)?)?;
     let last = frames.iter().last().unwrap_or_default();
     fs::write(staged.last_frame(), png(last, frames.size)?)?;
     staged.publish()?;
-    let made = Made {
+    breakpoint::reach(Point::AfterPublish)?;
+    Ok(Made {
         token: lease.token,
         model: model.to_owned(),
-        effective,
-        timings,
+        effective: effective.clone(),
+        timings: *timings,
         mp4_seconds: begin.elapsed().as_secs_f64(),
         bytes: facts.bytes,
         sha256: facts.sha256,
         fps: facts.fps,
-    };
-    Ok((made, warnings))
+    })
 }

@@ -323,10 +323,11 @@ impl ProgressView {
 /// Seconds left at the moment of the last step, at the speed of the stage so far. The stages after denoising are held
 /// to take their share of it.
 fn eta(reached: &Reached) -> Option<f64> {
-    if reached.step == 0 {
+    let done = reached.step.saturating_sub(reached.from);
+    if done == 0 {
         return None;
     }
-    let one = reached.step_at.seconds_since(reached.stage_at) / f64::from(reached.step);
+    let one = reached.step_at.seconds_since(reached.stage_at) / f64::from(done);
     let left = one * f64::from(reached.steps.saturating_sub(reached.step));
     let later = one * f64::from(reached.steps) * 10.0 / 80.0;
     let seconds = match reached.stage {
