@@ -8,6 +8,7 @@
 
 mod device;
 mod error;
+mod flash_attention;
 mod runtime;
 mod session;
 mod stop;

@@ -2,16 +2,24 @@
 
 use std::borrow::Cow;
 
-use onnx_export::graph::{Builder, CpuLowering, DataType, Graph, Lowering, Port};
+use onnx_export::graph::{Builder, CannLowering, CpuLowering, DataType, Graph, Lowering, Port};
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{Session, SessionInputValue};
 
-use super::{Device, EngineError, Runtime, StopToken, Tensor, Weights};
+use super::{Device, EngineError, Runtime, StopToken, Tensor, Weights, flash_attention};
 
 /// One device.
 pub struct Engine {
     runtime: Runtime,
-    lowering: &'static dyn Lowering,
+    lowering: Box<dyn Lowering + Send + Sync>,
+    dialect: Dialect,
+}
+
+/// For which provider graphs are written: it decides how they are compiled.
+#[derive(Clone, Copy)]
+enum Dialect {
+    Cpu,
+    Cann,
 }
 
 impl Engine {
@@ -20,14 +28,18 @@ impl Engine {
     /// # Errors
     /// When it can't be used.
     pub fn open(runtime: Runtime, device: Device) -> Result<Self, EngineError> {
-        let lowering = match device {
-            Device::Cpu => &CpuLowering,
+        match device {
+            Device::Cpu => Ok(Self { runtime, lowering: Box::new(CpuLowering), dialect: Dialect::Cpu }),
             Device::Cann(_) => {
                 let reason = "this version runs on the CPU only; use `--device cpu`".into();
-                return Err(EngineError::Device { device, reason });
+                Err(EngineError::Device { device, reason })
             }
-        };
-        Ok(Self { runtime, lowering })
+        }
+    }
+
+    /// The CPU, for the graphs that an NPU gets: what they compute can be checked without one.
+    pub fn with_lowering(runtime: Runtime, lowering: CannLowering) -> Self {
+        Self { runtime, lowering: Box::new(lowering), dialect: Dialect::Cann }
     }
 
     /// Compiles the graph that `build` makes, for weights stored as those of `weights` are whose names are `prefix`
@@ -46,7 +58,7 @@ impl Engine {
     ) -> Result<Compiled, EngineError> {
         // A weight that is missing here is reported by name when it is bound.
         let stored = |name: &str| weights.dtype(&full_name(prefix, name)).unwrap_or(DataType::F32);
-        Compiled::new(&self.runtime, build(Builder::new(self.lowering, &stored)))
+        Compiled::new(&self.runtime, self.dialect, build(Builder::new(&*self.lowering, &stored)))
     }
 }
 
@@ -60,10 +72,10 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    fn new(runtime: &Runtime, graph: Graph) -> Result<Self, EngineError> {
+    fn new(runtime: &Runtime, dialect: Dialect, graph: Graph) -> Result<Self, EngineError> {
         let bytes = graph.to_bytes();
         let Graph { name, inputs, weights, outputs, .. } = graph;
-        match session(runtime, &bytes) {
+        match session(runtime, dialect, &bytes) {
             Ok(session) => Ok(Self { name, session, inputs, weights, outputs }),
             Err(source) => Err(EngineError::Compile { graph: name, source }),
         }
@@ -119,12 +131,17 @@ impl Compiled {
     }
 }
 
-fn session(runtime: &Runtime, model: &[u8]) -> Result<Session, ort::Error> {
-    SessionBuilder::new(&runtime.environment)?
-        .with_optimization_level(GraphOptimizationLevel::All)?
-        // A planned pattern reserves a quarter more than the runs turn out to need, and is no faster.
-        .with_memory_pattern(false)?
-        .commit_from_memory(model)
+fn session(runtime: &Runtime, dialect: Dialect, model: &[u8]) -> Result<Session, ort::Error> {
+    // A planned memory pattern reserves a quarter more than the runs turn out to need, and is no faster.
+    let builder = SessionBuilder::new(&runtime.environment)?.with_memory_pattern(false)?;
+    match dialect {
+        Dialect::Cpu => builder.with_optimization_level(GraphOptimizationLevel::All)?,
+        // Rewriting would fuse the elementary operators again, into ones that CANN does not know.
+        Dialect::Cann => builder
+            .with_optimization_level(GraphOptimizationLevel::Disable)?
+            .with_operators(flash_attention::domain()?)?,
+    }
+    .commit_from_memory(model)
 }
 
 fn full_name(prefix: &str, name: &str) -> String {

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub mod nets;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -118,6 +120,13 @@ pub fn exported(tree: &str, adapter: bool, flags: &[&str]) -> (Bundle, TempDir) 
 pub struct Comparison(Vec<String>);
 
 impl Comparison {
+    /// Compares a net's results with their references.
+    pub fn check_all(&mut self, outputs: &[nets::Output], tolerance: f64) {
+        for nets::Output { what, value, reference } in outputs {
+            self.check(what, value, reference, tolerance);
+        }
+    }
+
     /// Compares one array, up to a relative error.
     pub fn check(&mut self, what: &str, x: &ArrayD<f32>, reference: &ArrayD<f32>, tolerance: f64) {
         assert_eq!(x.len(), reference.len(), "{what}: {:?} against {:?}", x.shape(), reference.shape());

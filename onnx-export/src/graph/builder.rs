@@ -127,6 +127,17 @@ impl<'a> Builder<'a> {
         self.constant(DataType::I64, values.iter().flat_map(|v| v.to_le_bytes()).collect(), shape)
     }
 
+    /// A constant number in a floating-point type, rounded to it.
+    pub(super) fn scalar(&mut self, dtype: DataType, value: f32) -> Value {
+        let raw = match dtype {
+            DataType::F16 => half::f16::from_f32(value).to_le_bytes().to_vec(),
+            DataType::Bf16 => half::bf16::from_f32(value).to_le_bytes().to_vec(),
+            DataType::F32 => value.to_le_bytes().to_vec(),
+            DataType::I64 => unreachable!("only floating-point values are scaled and shifted"),
+        };
+        self.constant(dtype, raw, &[])
+    }
+
     fn constant(&mut self, dtype: DataType, raw: Vec<u8>, shape: &[usize]) -> Value {
         let name: Rc<str> = self.fresh("const").into();
         self.initializers.push(TensorProto {

@@ -110,10 +110,7 @@ impl Lowering for CpuLowering {
         let (weight, bias) = (g.cast(weight, DataType::F32), g.cast(bias, DataType::F32));
         let ints = |values: &[usize]| Ints(values.iter().map(|&v| v as i64).collect());
         let kernel = &weight.shape()[2..];
-        let axes = kernel.len();
-        let spatial = (0..axes)
-            .map(|i| (x.dim(2 + i) + spec.pads[i] + spec.pads[axes + i] - kernel[i]) / spec.strides[i] + 1);
-        let shape: Vec<_> = [x.dim(0), weight.dim(0)].into_iter().chain(spatial).collect();
+        let shape = spec.output_shape(x.shape(), weight.shape());
         let attributes =
             [("kernel_shape", ints(kernel)), ("strides", ints(spec.strides)), ("pads", ints(spec.pads))];
         g.node("Conv", &[x, &weight, &bias], &attributes, DataType::F32, &shape)

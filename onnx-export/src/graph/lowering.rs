@@ -1,6 +1,6 @@
 //! The seam between what a net computes and how a provider likes it written.
 
-use super::{Builder, Value};
+use super::{Builder, DataType, Value};
 
 /// What attention is to compute.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,17 @@ pub struct ConvSpec<'a> {
     pub pads: &'a [usize],
 }
 
+impl ConvSpec<'_> {
+    /// Shape of the result for `x` `[batch, in, …]` and `weight` `[out, in, …]`.
+    pub(super) fn output_shape(&self, x: &[usize], weight: &[usize]) -> Vec<usize> {
+        let kernel = &weight[2..];
+        let axes = kernel.len();
+        let spatial = (0..axes)
+            .map(|i| (x[2 + i] + self.pads[i] + self.pads[axes + i] - kernel[i]) / self.strides[i] + 1);
+        [x[0], weight[0]].into_iter().chain(spatial).collect()
+    }
+}
+
 /// How a provider likes the operations that can be written in more than one way.
 ///
 /// Everything else (shapes, element-wise arithmetic) is the same everywhere and lives in the builder. A lowering
@@ -29,6 +40,12 @@ pub struct ConvSpec<'a> {
 pub trait Lowering {
     /// The operator sets the graph's nodes come from: domain and version.
     fn opsets(&self) -> &'static [(&'static str, i64)];
+
+    /// The type in which values of these types are added or multiplied, and that of the result; by default the
+    /// wider one, where f16 and bf16 meet in f32.
+    fn arithmetic_type(&self, a: DataType, b: DataType) -> DataType {
+        a.promote(b)
+    }
 
     /// `x W^T + b` for `x` `[rows, in]` and `W` `[out, in]`; the result is `[rows, out]`.
     fn linear(&self, g: &mut Builder<'_>, x: &Value, weight: &Value, bias: Option<&Value>) -> Value;

@@ -2,18 +2,21 @@
 //!
 //! A net's definition is a function over a [`Builder`]. It says *what* is computed; a [`Lowering`] says in which
 //! nodes and in which precision, so that the same definition serves every provider: [`CpuLowering`] emits ONNX
-//! Runtime's fused operators and computes in f32. Shapes are static and inferred while building, so a mistake in a
+//! Runtime's fused operators and computes in f32, [`CannLowering`] the elementary ones that an Ascend NPU's front end
+//! takes and computes in f16 where the weights are. Shapes are static and inferred while building, so a mistake in a
 //! definition shows where it is made and not deep inside a runtime.
 //!
 //! Weights are graph *inputs*, named as in the checkpoint: whoever runs the graph binds them. The list of weights
 //! a net expects is what its definition asked for, so it can't drift from the definition.
 
 mod builder;
+pub mod cann;
 mod cpu;
 mod lowering;
 mod ops;
 
 pub use builder::{Builder, Graph, Value};
+pub use cann::CannLowering;
 pub use cpu::CpuLowering;
 pub use lowering::{AttentionSpec, ConvSpec, Lowering};
 

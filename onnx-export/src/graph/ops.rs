@@ -63,18 +63,18 @@ impl Builder<'_> {
 
 /// Operations that are written the same way everywhere.
 impl Builder<'_> {
-    /// `a + b`, broadcast, in the wider type.
+    /// `a + b`, broadcast; see [`Lowering::arithmetic_type`](super::Lowering::arithmetic_type) for the type.
     pub fn add(&mut self, a: &Value, b: &Value) -> Value {
         self.elementwise("Add", a, b)
     }
 
-    /// `a * b`, broadcast, in the wider type.
+    /// `a * b`, broadcast; see [`Lowering::arithmetic_type`](super::Lowering::arithmetic_type) for the type.
     pub fn mul(&mut self, a: &Value, b: &Value) -> Value {
         self.elementwise("Mul", a, b)
     }
 
     fn elementwise(&mut self, op: &str, a: &Value, b: &Value) -> Value {
-        let dtype = a.dtype().promote(b.dtype());
+        let dtype = self.lowering.arithmetic_type(a.dtype(), b.dtype());
         let (a, b) = (self.cast(a, dtype), self.cast(b, dtype));
         let shape = broadcast(a.shape(), b.shape())
             .unwrap_or_else(|| panic!("{op} of {:?} and {:?}", a.shape(), b.shape()));
