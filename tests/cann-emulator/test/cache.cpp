@@ -82,6 +82,19 @@ CASE(a_compiled_graph_keeps_its_precision_mode) {
     EXPECT_EQUAL(field(calls("aclmdlLoadFromFile").at(0), "precision_mode"), "force_fp16");
 }
 
+CASE(external_data_is_found_in_the_working_directory) {
+    write_file("weights", Tensor::floats({2}, {10, 20}).raw());
+    write_file("model.onnx", GraphBuilder("external")
+                                 .input("x", onnx::kFloat, {1, 2})
+                                 .external("w", onnx::kFloat, {2}, "weights")
+                                 .output("y", onnx::kFloat, {1, 2})
+                                 .node("Add", {"x", "w"}, {"y"})
+                                 .model());
+    EXPECT(run_file("model.onnx") == std::vector<float>({11, 22}));
+    EXPECT(number(calls("aclgrphParseONNXFromMem").at(0), "bytes") < 200);  // by reference, not by value
+    EXPECT_EQUAL(number(calls("aclgrphBuildModel").at(0), "weight_bytes"), 512u);
+}
+
 CASE(nothing_is_kept_when_the_provider_is_told_so) {
     auto options = provider_options();
     options["dump_om_model"] = "0";

@@ -49,6 +49,14 @@ public:
         graph_.bytes(5, tensor.integer(2, type).bytes(8, name).bytes(9, raw).message());
         return *this;
     }
+    /// A constant whose values are a file.
+    GraphBuilder& external(const char* name, int type, const onnx::Shape& shape, const char* file) {
+        wire::Writer tensor;
+        for (const auto size : shape) tensor.integer(1, size);
+        const auto location = wire::Writer().bytes(1, "location").bytes(2, file).message();
+        graph_.bytes(5, tensor.integer(2, type).bytes(8, name).bytes(13, location).integer(14, 1).message());
+        return *this;
+    }
     GraphBuilder& node(const char* op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                        const std::vector<Attr>& attributes = {}, const char* domain = "") {
         wire::Writer node;

@@ -42,6 +42,21 @@ CASE(without_a_precision_mode_f32_outputs_become_f16) {
     EXPECT_EQUAL(y[1], 1.0f);
 }
 
+CASE(without_a_precision_mode_f32_between_operators_becomes_f16) {
+    const auto fine = Tensor::floats({2}, {0x1p-12f, 0x1p-11f}), one = Tensor::floats({1}, {1});
+    const auto model = GraphBuilder("between")
+                           .input("x", onnx::kFloat, {2})
+                           .constant("fine", onnx::kFloat, {2}, fine.raw())
+                           .constant("one", onnx::kFloat, {1}, one.raw())
+                           .output("y", onnx::kFloat, {2})
+                           .node("Add", {"x", "fine"}, {"sum"})
+                           .node("Sub", {"sum", "one"}, {"y"})
+                           .model();
+    const Host host;
+    const auto y = host.cann(model, {{"device_id", "0"}}).run({{"x", Tensor::floats({2}, {1, 2})}}, {"y"}).at("y").values();
+    EXPECT(y == std::vector<float>({0, 1}));
+}
+
 CASE(the_first_session_decides_for_the_process) {
     const Host host;
     const Tensors x = {{"x", Tensor::floats({1, 2}, kFine)}};

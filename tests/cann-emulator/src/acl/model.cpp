@@ -43,19 +43,15 @@ public:
         std::vector<void*> from, to;
         for (std::size_t i = 0; i < inputs.size(); ++i) {
             from.push_back(inputs[i].contents);
-            if (narrow_ && session_.inputs()[i].data_type == onnx::kFloat) {
-                const auto* values = reinterpret_cast<const float*>(inputs[i].contents);
-                narrowed.emplace_back(values, values + onnx::elements(session_.inputs()[i].shape));
-                ge::narrow(narrowed.back().data(), narrowed.back().size());
-                from.back() = narrowed.back().data();
-            }
+            const auto& port = session_.inputs()[i];
+            if (!narrow_ || port.data_type != onnx::kFloat) continue;
+            const auto* values = reinterpret_cast<const float*>(inputs[i].contents);
+            narrowed.emplace_back(values, values + onnx::elements(port.shape));
+            ge::narrow(narrowed.back().data(), narrowed.back().size());
+            from.back() = narrowed.back().data();
         }
         for (const auto& output : outputs) to.push_back(output.contents);
         session_.run(from, to);
-        for (std::size_t i = 0; narrow_ && i < outputs.size(); ++i) {
-            const auto& port = session_.outputs()[i];
-            if (port.data_type == onnx::kFloat) ge::narrow(static_cast<float*>(to[i]), onnx::elements(port.shape));
-        }
     }
 
 private:

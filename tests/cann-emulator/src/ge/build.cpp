@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <set>
 
 namespace ge {
 namespace {
@@ -106,6 +107,17 @@ Values infer_values(const std::string& bytes, const onnx::Model& model) {
     return values;
 }
 
+/// The values of a type that nodes make.
+std::set<std::string_view> made_in(int data_type, const onnx::Model& model, const Values& values) {
+    std::set<std::string_view> found;
+    for (const auto& node : model.nodes) {
+        for (const auto name : node.outputs) {
+            if (!name.empty() && values.at(name).data_type == data_type) found.insert(name);
+        }
+    }
+    return found;
+}
+
 CompiledModel compile(const GraphImpl& graph, const std::string& input_shape, const std::string& precision_mode) {
     CompiledModel compiled;
     compiled.graph = graph.name;
@@ -122,6 +134,9 @@ CompiledModel compile(const GraphImpl& graph, const std::string& input_shape, co
         const auto plan = plan_memory(model, values);
         compiled.weight_bytes = plan.weights;
         compiled.workspace_bytes = plan.workspace;
+        std::set<std::string_view> floats;
+        if (narrows_to_f16(precision_mode)) floats = made_in(onnx::kFloat, model, values);
+        compiled.model = onnx::with_rounding(compiled.model, made_in(onnx::kFloat16, model, values), floats);
     } catch (const ort::Error& error) {
         throw Failure(static_cast<int>(GRAPH_FAILED), std::string("E19999: the graph cannot be run: ") + error.what());
     }

@@ -1,4 +1,4 @@
-// GraphEngine's precision mode, and what the emulator does of it.
+// GraphEngine's precision mode, and the parts of it that are not done in the graph (onnx::with_rounding).
 #pragma once
 
 #include <string>

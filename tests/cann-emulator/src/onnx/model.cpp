@@ -3,7 +3,6 @@
 #include "wire.hpp"
 
 #include <cstring>
-#include <set>
 
 namespace onnx {
 namespace {
@@ -16,6 +15,8 @@ using wire::Writer;
 constexpr std::uint32_t kModelGraph = 7, kModelOpset = 8;
 // GraphProto
 constexpr std::uint32_t kGraphNode = 1, kGraphInitializer = 5, kGraphInput = 11, kGraphOutput = 12;
+// NodeProto
+constexpr std::uint32_t kNodeInput = 1, kNodeOutput = 2, kNodeOp = 4;
 // ValueInfoProto, TypeProto, TypeProto.Tensor, TensorShapeProto, TensorShapeProto.Dimension
 constexpr std::uint32_t kValueName = 1, kValueType = 2, kTypeTensor = 1, kTensorTypeElement = 1, kTensorTypeShape = 2,
                         kShapeDim = 1, kDimValue = 1;
@@ -130,6 +131,15 @@ std::string value_info(std::string_view name, int data_type, const Shape& shape)
     return Writer().bytes(kValueName, name).bytes(kValueType, type).message();
 }
 
+std::string identity(std::string_view from, std::string_view to) {
+    return Writer().bytes(kNodeInput, from).bytes(kNodeOutput, to).bytes(kNodeOp, "Identity").message();
+}
+
+std::string cast(std::string_view from, std::string_view to, int data_type) {
+    const auto attribute = Writer().bytes(1, "to").integer(3, data_type).integer(20, Attribute::kInt).message();
+    return Writer().bytes(kNodeInput, from).bytes(kNodeOutput, to).bytes(kNodeOp, "Cast").bytes(5, attribute).message();
+}
+
 // The model with its graph rewritten by `rewrite(field, writer)`, which copies a field or writes another in its place.
 template <class Rewrite>
 std::string rewrite_graph(std::string_view bytes, Rewrite rewrite) {
@@ -223,6 +233,34 @@ std::string with_outputs(std::string_view bytes, const std::vector<std::string_v
     Writer graph;
     for (const auto name : names) graph.bytes(kGraphOutput, Writer().bytes(kValueName, name).message());
     return std::string(bytes) + Writer().bytes(kModelGraph, graph.message()).message();
+}
+
+std::string with_rounding(std::string_view bytes, const std::set<std::string_view>& halves,
+                          const std::set<std::string_view>& floats) {
+    return rewrite_graph(bytes, [&](const Field& field, Writer& graph) {
+        if (field.number != kGraphNode) {
+            graph.copy(field);
+            return;
+        }
+        Writer node;
+        std::vector<std::string> after;
+        Reader parts(field.bytes);
+        for (Field part; parts.next(part);) {
+            const bool half = halves.count(part.bytes) != 0;
+            if (part.number != kNodeOutput || !(half || floats.count(part.bytes))) {
+                node.copy(part);
+                continue;
+            }
+            const std::string name(part.bytes);
+            node.bytes(kNodeOutput, name + "//made");
+            if (!half) after.push_back(cast(name + "//made", name + "//narrow", kFloat16));
+            after.push_back(identity(name + (half ? "//made" : "//narrow"), name + "//passed"));
+            after.push_back(identity(name + "//passed", half ? name : name + "//rounded"));
+            if (!half) after.push_back(cast(name + "//rounded", name, kFloat));
+        }
+        graph.bytes(kGraphNode, node.message());
+        for (const auto& each : after) graph.bytes(kGraphNode, each);
+    });
 }
 
 }  // namespace onnx

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,5 +84,15 @@ std::string with_input_shapes(std::string_view bytes, const std::map<std::string
 
 /// The model with more outputs, whose types are left to inference.
 std::string with_outputs(std::string_view bytes, const std::vector<std::string_view>& names);
+
+/// The model with these values rounded to f16 where a node makes them: `halves`, which are f16, and `floats`, which are
+/// f32 and stay so.
+///
+/// An f16 model needs that too. ONNX Runtime's CPU provider has few kernels for f16, puts casts to and from f32 around
+/// the others and takes out those that meet, so that values would pass from one operator to the next in f32 and neither
+/// be rounded nor overflow as they do on an NPU. Identities, which have a kernel for f16, keep the casts apart; two of
+/// them, as a single one among f32 operators would be run in f32 itself.
+std::string with_rounding(std::string_view bytes, const std::set<std::string_view>& halves,
+                          const std::set<std::string_view>& floats);
 
 }  // namespace onnx
