@@ -62,8 +62,8 @@ fn weights_stored_in_16_bits_are_widened_exactly() {
             let weights = weights(bundle, Net::TransformerHigh);
             let mut denoiser =
                 Denoiser::new(&engine, config, &weights, grid, &times, Some(condition)).unwrap();
-            let contexts = denoiser.contexts(&weights, &context, &context, &stop).unwrap();
-            let velocity = denoiser.velocity(&weights, &contexts, &latents, 500, 1.0, &stop).unwrap();
+            let mut expert = denoiser.expert(&weights, &context, &context, &stop).unwrap();
+            let velocity = denoiser.velocity(&mut expert, &latents, 500, 1.0, &stop).unwrap();
             ArrayD::from_shape_vec(latents.shape(), velocity).unwrap()
         });
         comparison.check(&format!("{dtype} against itself widened"), &stored, &widened, 1e-6);

@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::signals;
 use crate::api::{self, App, Catalog};
 use crate::config::{
-    BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, QueueConfig, RuntimeConfig,
+    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, QueueConfig, RuntimeConfig,
+    WarmUpConfig,
 };
 use crate::engine::Device;
 use crate::queue::{Queue, SystemClock};
@@ -42,6 +43,10 @@ pub struct Args {
     devices: Vec<Option<Device>>,
     #[command(flatten)]
     runtime: RuntimeConfig,
+    #[command(flatten)]
+    use_of: DeviceConfig,
+    #[command(flatten)]
+    warm_up: WarmUpConfig,
     #[command(flatten)]
     limits: LimitConfig,
     #[command(flatten)]
@@ -126,6 +131,8 @@ fn supervisor(
     worker.extend(args.bundle.bundles.iter().flat_map(|bundle| flag("--bundle", bundle)));
     worker.extend(flag("--data-dir", &args.data.data_dir));
     worker.extend(args.runtime.to_args());
+    worker.extend(args.use_of.to_args());
+    worker.extend(args.warm_up.to_args());
     worker.extend(args.queue.to_args().map(OsString::from));
     worker.extend(args.log.to_args().map(OsString::from));
     Ok(Supervisor {

@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals;
 use crate::api::catalog;
-use crate::config::{BundleConfig, DataConfig, LogConfig, QueueConfig, RuntimeConfig};
+use crate::config::{
+    BundleConfig, DataConfig, DeviceConfig, LogConfig, QueueConfig, RuntimeConfig, WarmUpConfig,
+};
 use crate::engine::{Device, Runtime};
-use crate::pipeline::{Generator as _, ShotPipeline};
+use crate::pipeline::{Generator as _, ShotPipeline, StopToken};
 use crate::queue::{Queue, SystemClock};
 use crate::storage::Storage;
 use crate::worker::{self, Model, Worker};
@@ -27,6 +29,10 @@ pub struct Args {
     device: Device,
     #[command(flatten)]
     runtime: RuntimeConfig,
+    #[command(flatten)]
+    use_of: DeviceConfig,
+    #[command(flatten)]
+    warm_up: WarmUpConfig,
     #[command(flatten)]
     queue: QueueConfig,
     #[command(flatten)]
@@ -58,7 +64,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let storage = Storage::open(&args.data.data_dir)?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
-    let mut models = open(&args)?;
+    let stop = StopToken::default();
+    runtime.spawn(stop_on(shutdown.clone(), stop.clone()));
+    let mut models = open(&args, &stop)?;
     let device = args.device.to_string();
     let name = args.name.unwrap_or_else(|| worker::new_name(&device));
     let worker = Worker { name, device, queue, storage, runtime: runtime.handle().clone(), shutdown };
@@ -67,14 +75,23 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open(args: &Args) -> anyhow::Result<Vec<Model>> {
-    let runtime = Runtime::load(&args.runtime.options())?;
+fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Vec<Model>> {
+    let runtime = Runtime::load(&args.runtime.options(args.device))?;
     let open = |path| {
-        let pipeline = ShotPipeline::open(path, runtime.clone(), args.device)?;
+        let pipeline = ShotPipeline::open(path, runtime.clone(), args.use_of.options(args.device))?;
+        for profile in &args.warm_up.warm_up {
+            pipeline.warm_up(profile, stop)?;
+        }
         let (digest, variant) = (pipeline.digest().to_owned(), pipeline.manifest().variant);
         Ok(Model { serves: catalog::variants(variant).to_vec(), digest, generator: Box::new(pipeline) })
     };
     args.bundle.bundles.iter().map(|path| open(path)).collect()
+}
+
+/// Stops what is being made ready.
+async fn stop_on(shutdown: CancellationToken, stop: StopToken) {
+    shutdown.cancelled().await;
+    stop.stop();
 }
 
 /// The supervisor holds the other end of the pipe and never writes: it ends when the supervisor does.

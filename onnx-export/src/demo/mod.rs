@@ -49,7 +49,8 @@ pub fn write(out: &Path) -> Result<Manifest, WriteError> {
     bundle.finish(manifest)
 }
 
-fn manifest() -> Manifest {
+/// What the demo bundle holds, but for its files.
+pub fn manifest() -> Manifest {
     let text_encoder = Umt5Config {
         vocab_size: tokenizer::len(),
         d_model: 32,
