@@ -18,10 +18,13 @@ use storymem::engine::{Device, Engine, StopToken};
 use storymem::pipeline::Denoiser;
 use storymem::pipeline::condition::positions;
 
+fn engine() -> Engine {
+    Engine::open(runtime(), Device::Cpu).unwrap()
+}
+
 fn check(net: fn(&Engine, &[&str]) -> Vec<Output>) {
-    let engine = Engine::open(runtime(), Device::Cpu).unwrap();
     let mut comparison = Comparison::default();
-    comparison.check_all(&net(&engine, &[]), 2e-5);
+    comparison.check_all(&net(&engine(), &[]), 2e-5);
     comparison.finish();
 }
 
@@ -44,7 +47,7 @@ fn transformer_agrees_with_the_reference_for_both_experts_and_every_merge() {
 /// are the reference. So the widening inside the graphs is exact.
 #[test]
 fn weights_stored_in_16_bits_are_widened_exactly() {
-    let engine = Engine::open(runtime(), Device::Cpu).unwrap();
+    let engine = engine();
     let (mut comparison, stop) = (Comparison::default(), StopToken::default());
     let golden = golden("tiny", "transformer");
     let x = golden["b_x"].index_axis(Axis(0), 0).into_dimensionality::<Ix4>().unwrap();

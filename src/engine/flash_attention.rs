@@ -17,10 +17,10 @@ use ort::operator::{
 use ort::value::TensorElementType;
 use rayon::prelude::*;
 
-/// Queries in a block: the more, the less often keys and values are widened.
-const QUERY_BLOCK: usize = 128;
-/// Keys in a block.
-const KEY_BLOCK: usize = 128;
+/// Queries in a block: the more, the less often keys and values are widened and packed.
+const QUERY_BLOCK: usize = 256;
+/// Keys in a block. Its scores (half a megabyte) stay in a core's cache.
+const KEY_BLOCK: usize = 512;
 
 /// The operator, in the domain in which CANN looks for it.
 pub(super) fn domain() -> Result<OperatorDomain, ort::Error> {

@@ -15,8 +15,9 @@
 //! reading the weights, so f32 costs nothing, and among them is the timestep's modulation, whose every error is an
 //! error of all tokens.
 //!
-//! Norms, softmax, rotary embedding, modulation and the residual stream are in f32 throughout. The sessions that run
-//! these graphs ask for `must_keep_origin_dtype`: by default CANN narrows all of it to f16.
+//! Norms, softmax, rotary embedding, modulation and the residual stream are in f32 throughout; GELU is in the type of
+//! the product it follows, the largest activation there is. Whoever runs these graphs has to ask CANN for
+//! `must_keep_origin_dtype`: by default it narrows all of this to f16.
 
 mod attention;
 mod norms;
@@ -47,7 +48,7 @@ pub struct CannLowering {
 /// In which types the nets are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Products in the type of their weights, which is f16 for most; everything else in f32.
+    /// Products in the type of their weights, which is f16 for most; nearly everything else in f32.
     #[default]
     F16,
     /// Everything in f32, for comparisons.
