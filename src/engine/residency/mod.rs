@@ -15,8 +15,8 @@ mod plan;
 use onnx_export::graph::{GraphSpec, Port};
 use ort::value::DynValue;
 
-pub(super) use plan::device_bytes;
 pub use plan::{Demand, Plan, TooSmall};
+pub(super) use plan::{device_bytes, graph_bytes};
 
 use super::cann::DeviceWeights;
 use super::weights::full_name;
@@ -41,7 +41,8 @@ impl Stage {
     /// The weights that belong to no layer.
     pub(super) fn common(&self) -> impl Iterator<Item = &Port> {
         let before = |i: usize| self.graphs[..i].iter().flat_map(|graph| &graph.weights);
-        let all = self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
+        let all =
+            self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
         all.filter(move |&(i, port)| before(i).all(|earlier| earlier.name != port.name)).map(|(_, port)| port)
     }
 
