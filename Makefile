@@ -3,12 +3,13 @@
 CACHE := .cache
 PYTHON ?= python3
 ORT := $(CACHE)/onnxruntime/libonnxruntime.so
+ORT_ASCEND := $(CACHE)/onnxruntime-cann/libonnxruntime.so
 TEST_VENV := $(CACHE)/test-venv
 SCHEMA_VENV := $(CACHE)/schema-venv
 STORYMEM := $(or $(CARGO_TARGET_DIR),target)/release/storymem
 DEMO := $(CACHE)/demo-bundle
 
-.PHONY: help setup build demo run test test-schema lint bench bench-api clean
+.PHONY: help setup setup-ascend emulator build demo run test test-schema lint bench bench-api clean
 
 help:
 	@echo 'make demo   build, start the service on a small demo model, post a job and keep its video'
@@ -19,12 +20,23 @@ help:
 	@echo 'make bench  our speed and memory against the diffusers pipeline'
 	@echo 'make bench-api  requests per second, event streams, cancelling and crashes, while a worker is busy'
 	@echo 'make setup  fetch ONNX Runtime (the other targets do this themselves)'
+	@echo 'make setup-ascend  fetch ONNX Runtime with the CANN provider, for Ascend NPUs'
 
 setup: $(ORT)
 
 $(ORT): tools/fetch_onnxruntime.py
 	$(PYTHON) tools/fetch_onnxruntime.py $(@D)
 	@touch $@
+
+setup-ascend: $(ORT_ASCEND)
+
+$(ORT_ASCEND): tools/fetch_onnxruntime.py
+	$(PYTHON) tools/fetch_onnxruntime.py $(@D) cann
+	@touch $@
+
+# What stands in for an NPU in the tests.
+emulator:
+	$(MAKE) -C tests/cann-emulator
 
 build: setup
 	cargo build --release --locked
@@ -44,7 +56,7 @@ $(TEST_VENV)/ready: tests/python/requirements.txt
 	$(TEST_VENV)/bin/pip install --quiet -r $<
 	@touch $@
 
-test: setup $(TEST_VENV)/ready
+test: setup setup-ascend emulator $(TEST_VENV)/ready
 	STORYMEM_PYTHON=$(abspath $(TEST_VENV)/bin/python) cargo test --workspace --locked
 
 $(SCHEMA_VENV)/ready: tests/schema/requirements.txt

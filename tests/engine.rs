@@ -101,9 +101,9 @@ fn a_graph_that_runs_is_ended_from_another_thread() {
             let mut denoiser =
                 Denoiser::new(&engine, &config, &weights, grid, &[0], Some(condition.view())).unwrap();
             let prompt = Array2::zeros([512, config.text_dim]);
-            let contexts = denoiser.contexts(&weights, &prompt, &prompt, &stop).unwrap();
+            let mut expert = denoiser.expert(&weights, &prompt, &prompt, &stop).unwrap();
             started.send(()).unwrap();
-            denoiser.velocity(&weights, &contexts, &Array4::zeros([16, 1, 320, 320]), 999, 3.5, &stop)
+            denoiser.velocity(&mut expert, &Array4::zeros([16, 1, 320, 320]), 999, 3.5, &stop)
         }
     });
     has_started.recv().unwrap();

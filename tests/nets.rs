@@ -47,7 +47,8 @@ fn transformer_agrees_with_the_reference_for_both_experts_and_every_merge() {
 /// are the reference. So the widening inside the graphs is exact.
 #[test]
 fn weights_stored_in_16_bits_are_widened_exactly() {
-    let (engine, mut comparison, stop) = (engine(), Comparison::default(), StopToken::default());
+    let engine = engine();
+    let (mut comparison, stop) = (Comparison::default(), StopToken::default());
     let golden = golden("tiny", "transformer");
     let x = golden["b_x"].index_axis(Axis(0), 0).into_dimensionality::<Ix4>().unwrap();
     let (latents, condition) = (x.slice(s![..16, .., .., ..]).to_owned(), x.slice(s![16.., .., .., ..]));
@@ -64,8 +65,8 @@ fn weights_stored_in_16_bits_are_widened_exactly() {
             let weights = weights(bundle, Net::TransformerHigh);
             let mut denoiser =
                 Denoiser::new(&engine, config, &weights, grid, &times, Some(condition)).unwrap();
-            let contexts = denoiser.contexts(&weights, &context, &context, &stop).unwrap();
-            let velocity = denoiser.velocity(&weights, &contexts, &latents, 500, 1.0, &stop).unwrap();
+            let mut expert = denoiser.expert(&weights, &context, &context, &stop).unwrap();
+            let velocity = denoiser.velocity(&mut expert, &latents, 500, 1.0, &stop).unwrap();
             ArrayD::from_shape_vec(latents.shape(), velocity).unwrap()
         });
         comparison.check(&format!("{dtype} against itself widened"), &stored, &widened, 1e-6);

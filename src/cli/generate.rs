@@ -13,7 +13,7 @@ use onnx_export::bundle::Manifest;
 use serde::Serialize;
 
 use super::interrupt;
-use crate::config::RuntimeConfig;
+use crate::config::{DeviceConfig, RuntimeConfig, absolute_path};
 use crate::engine::{Device, Runtime};
 use crate::pipeline::{
     Conditioning, Fit, Generator, Guidance, Observer, Progress, Recording, Sampling, ShotPipeline,
@@ -25,7 +25,7 @@ use crate::video;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A folder written by `storymem export` or `storymem demo`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = absolute_path())]
     bundle: PathBuf,
     /// What happens in the shot
     #[arg(long, value_name = "TEXT")]
@@ -34,13 +34,13 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     negative_prompt: Option<String>,
     /// Frames to remember, in story order: PNG, JPEG or WebP
-    #[arg(long, value_name = "IMAGE", num_args = 1..)]
+    #[arg(long, value_name = "IMAGE", num_args = 1.., value_parser = absolute_path())]
     memory: Vec<PathBuf>,
     /// Begin with this frame; it is not part of the video
-    #[arg(long, value_name = "IMAGE", conflicts_with = "motion")]
+    #[arg(long, value_name = "IMAGE", conflicts_with = "motion", value_parser = absolute_path())]
     first_frame: Option<PathBuf>,
     /// Continue the motion of these five frames; they are not part of the video
-    #[arg(long, value_name = "IMAGE", num_args = 5)]
+    #[arg(long, value_name = "IMAGE", num_args = 5, value_parser = absolute_path())]
     motion: Vec<PathBuf>,
     /// Width and height in pixels, multiples of 16 [default: the model's own]
     #[arg(long, value_name = "WxH")]
@@ -71,14 +71,16 @@ pub struct Args {
     device: Device,
     #[command(flatten)]
     runtime: RuntimeConfig,
+    #[command(flatten)]
+    use_of: DeviceConfig,
     /// The MP4 file to write
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = absolute_path())]
     out: PathBuf,
     /// Also write what each stage computed, as safetensors
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = absolute_path())]
     dump: Option<PathBuf>,
     /// Also write how long each part took, as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = absolute_path())]
     timings: Option<PathBuf>,
 }
 
@@ -98,8 +100,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let parent = args.out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(parent.is_dir(), "`{}` is no folder; create it first", parent.display());
 
-    let runtime = Runtime::load(&args.runtime.options())?;
-    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.device)?;
+    let runtime = Runtime::load(&args.runtime.options(args.device))?;
+    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.use_of.options(args.device))?;
     let request = request(&args, pipeline.manifest())?;
     let stop = StopToken::default();
     let on_interrupt = stop.clone();

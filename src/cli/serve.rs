@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use onnx_export::bundle::Bundle;
 use tokio::net::TcpListener;
+use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -15,8 +17,8 @@ use super::signals;
 use crate::api::webhooks::{self, Courier};
 use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
-    BundleConfig, DataConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
-    RetentionConfig, RuntimeConfig, WorkerConfig,
+    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
+    RetentionConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::Device;
 use crate::outbound::Outbound;
@@ -53,6 +55,10 @@ pub struct Args {
     devices: Vec<Option<Device>>,
     #[command(flatten)]
     runtime: RuntimeConfig,
+    #[command(flatten)]
+    use_of: DeviceConfig,
+    #[command(flatten)]
+    warm_up: WarmUpConfig,
     #[command(flatten)]
     limits: LimitConfig,
     #[command(flatten)]
@@ -91,6 +97,9 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     // Before anyone can know that the service is up, and tell it to stop.
     let shutdown = CancellationToken::new();
     tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
+    for device in args.devices.iter().flatten() {
+        check(&args, *device).await?;
+    }
     let mut manifests = Vec::new();
     for path in &args.bundle.bundles {
         manifests.push(Bundle::open(path)?.manifest().clone());
@@ -195,6 +204,25 @@ async fn sweep_up(queue: Queue, storage: Storage, shutdown: CancellationToken) {
     }
 }
 
+/// Makes sure that an NPU can be used, by a worker that does nothing else: a service that can't make anything should say
+/// so at its start. The CPU can always be used.
+async fn check(args: &Args, device: Device) -> anyhow::Result<()> {
+    if device == Device::Cpu {
+        return Ok(());
+    }
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let mut worker = Command::new(program);
+    worker.args(worker_args(args, device)).arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = worker.output().await.with_context(|| format!("device `{device}` can't be checked"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    match String::from_utf8_lossy(&output.stdout).trim() {
+        "" => bail!("the process that checked device `{device}` ended with {}", output.status),
+        reason => bail!("{reason}"),
+    }
+}
+
 fn supervisor(
     args: &Args,
     device: Device,
@@ -202,22 +230,28 @@ fn supervisor(
     storage: &Storage,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Supervisor> {
-    let flag = |name: &str, value: &Path| [OsString::from(name), value.into()];
-    let mut worker =
-        vec![OsString::from("worker"), "--supervised".into(), "--device".into(), device.to_string().into()];
-    worker.extend(args.bundle.bundles.iter().flat_map(|bundle| flag("--bundle", bundle)));
-    worker.extend(args.data.to_args());
-    worker.extend(args.runtime.to_args());
-    worker.extend(args.queue.to_args().map(OsString::from));
-    worker.extend(args.work.to_args().map(OsString::from));
-    worker.extend(args.log.to_args().map(OsString::from));
     Ok(Supervisor {
         queue: queue.clone(),
         storage: storage.clone(),
         program: std::env::current_exe().context("can't find this program's own file")?,
-        args: worker,
+        args: [worker_args(args, device), vec!["--supervised".into()]].concat(),
         device: device.to_string(),
         shutdown: shutdown.clone(),
         grace: args.work.drain() + Duration::from_secs(args.stop_seconds),
     })
+}
+
+/// The command that starts a worker for a device.
+fn worker_args(args: &Args, device: Device) -> Vec<OsString> {
+    let flag = |name: &str, value: &Path| [OsString::from(name), value.into()];
+    let mut worker = vec![OsString::from("worker"), "--device".into(), device.to_string().into()];
+    worker.extend(args.bundle.bundles.iter().flat_map(|bundle| flag("--bundle", bundle)));
+    worker.extend(args.data.to_args());
+    worker.extend(args.runtime.to_args());
+    worker.extend(args.use_of.to_args());
+    worker.extend(args.warm_up.to_args());
+    worker.extend(args.queue.to_args().map(OsString::from));
+    worker.extend(args.work.to_args().map(OsString::from));
+    worker.extend(args.log.to_args().map(OsString::from));
+    worker
 }

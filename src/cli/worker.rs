@@ -9,9 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals;
 use crate::api::catalog;
-use crate::config::{BundleConfig, DataConfig, LogConfig, QueueConfig, RuntimeConfig, WorkerConfig};
+use crate::config::{
+    BundleConfig, DataConfig, DeviceConfig, LogConfig, QueueConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
+};
 use crate::engine::{Device, Runtime};
-use crate::pipeline::{Generator as _, ShotPipeline};
+use crate::pipeline::{Generator as _, ShotPipeline, StopToken};
 use crate::queue::{Queue, SystemClock};
 use crate::worker::{self, Model, Worker};
 
@@ -28,6 +30,10 @@ pub struct Args {
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
+    use_of: DeviceConfig,
+    #[command(flatten)]
+    warm_up: WarmUpConfig,
+    #[command(flatten)]
     queue: QueueConfig,
     #[command(flatten)]
     work: WorkerConfig,
@@ -39,6 +45,9 @@ pub struct Args {
     /// Take no more jobs when a line comes on the standard input, and stop when it ends
     #[arg(long, hide = true)]
     supervised: bool,
+    /// Only open the bundles on the device, and say on the standard output what prevents it
+    #[arg(long, hide = true)]
+    check: bool,
 }
 
 /// Runs the command until SIGTERM or Ctrl-C.
@@ -47,6 +56,9 @@ pub struct Args {
 /// When a bundle, the device or the data directory can't be used.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.log.init()?;
+    if args.check {
+        return open(&args, &StopToken::default()).map(drop).inspect_err(|error| println!("{error:#}"));
+    }
     // One thread suffices for the lease; the others are the model's.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let shutdown = CancellationToken::new();
@@ -62,7 +74,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let storage = args.data.open()?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
-    let mut models = open(&args)?;
+    let stop = StopToken::default();
+    runtime.spawn(stop_on(shutdown.clone(), stop.clone()));
+    let mut models = open(&args, &stop)?;
     let device = args.device.to_string();
     let name = args.name.unwrap_or_else(|| worker::new_name(&device));
     let worker = Worker {
@@ -80,14 +94,23 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open(args: &Args) -> anyhow::Result<Vec<Model>> {
-    let runtime = Runtime::load(&args.runtime.options())?;
+fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Vec<Model>> {
+    let runtime = Runtime::load(&args.runtime.options(args.device))?;
     let open = |path| {
-        let pipeline = ShotPipeline::open(path, runtime.clone(), args.device)?;
+        let pipeline = ShotPipeline::open(path, runtime.clone(), args.use_of.options(args.device))?;
+        for profile in args.warm_up.warm_up.iter().filter(|_| !args.check) {
+            pipeline.warm_up(profile, stop)?;
+        }
         let (digest, variant) = (pipeline.digest().to_owned(), pipeline.manifest().variant);
         Ok(Model { serves: catalog::variants(variant).to_vec(), digest, generator: Box::new(pipeline) })
     };
     args.bundle.bundles.iter().map(|path| open(path)).collect()
+}
+
+/// Stops what is being made ready.
+async fn stop_on(shutdown: CancellationToken, stop: StopToken) {
+    shutdown.cancelled().await;
+    stop.stop();
 }
 
 /// The supervisor holds the other end of the pipe: a byte says to take no more jobs, its end that the supervisor has

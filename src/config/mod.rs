@@ -3,12 +3,16 @@
 //! Every flag of every command is also an environment variable and a key of an optional TOML file. [`parse`] adds
 //! both to any clap command, so that a flag is declared once and none of the three can be forgotten.
 
+mod device;
 mod layers;
 mod log;
+mod paths;
 mod service;
 
+pub use device::{DeviceConfig, WarmUpConfig};
 pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
+pub use paths::absolute_path;
 pub use service::{
     BundleConfig, DataConfig, HttpConfig, LimitConfig, OutboundConfig, QueueConfig, RetentionConfig,
     RuntimeConfig, WorkerConfig,

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueHint};
 
+use super::absolute_path;
 use crate::api::Limits;
 use crate::api::webhooks::WebhookSecret;
-use crate::engine::RuntimeOptions;
+use crate::engine::{Device, RuntimeOptions};
 use crate::outbound::Guard;
 use crate::queue::{Keep, Policy};
 use crate::storage::{Storage, StorageError};
@@ -24,7 +25,8 @@ pub struct BundleConfig {
         required = true,
         action = ArgAction::Append,
         value_delimiter = ',',
-        value_hint = ValueHint::DirPath
+        value_hint = ValueHint::DirPath,
+        value_parser = absolute_path()
     )]
     pub bundles: Vec<PathBuf>,
 }
@@ -34,6 +36,7 @@ pub struct BundleConfig {
 pub struct DataConfig {
     /// The folder of the job database, images and videos; on a local disk
     #[arg(long, value_name = "DIR", default_value = "data", value_hint = ValueHint::DirPath)]
+    #[arg(value_parser = absolute_path())]
     pub data_dir: PathBuf,
     /// Megabytes (2^20 bytes) of the disk that must stay free: below, new jobs are answered with 507, and jobs that end
     /// fail with `disk_full`
@@ -149,7 +152,7 @@ impl OutboundConfig {
 #[derive(Clone, Debug, Args)]
 pub struct RuntimeConfig {
     /// ONNX Runtime's shared library; by default `ORT_DYLIB_PATH`, then where `make setup` puts it
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = absolute_path())]
     pub onnxruntime: Option<PathBuf>,
     /// Threads of a worker that compute; by default one for each processor
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
@@ -157,9 +160,10 @@ pub struct RuntimeConfig {
 }
 
 impl RuntimeConfig {
-    /// As the engine takes them.
-    pub fn options(&self) -> RuntimeOptions {
-        RuntimeOptions { library: self.onnxruntime.clone(), threads: self.threads.map(usize::from) }
+    /// As the engine takes them, for `device`.
+    pub fn options(&self, device: Device) -> RuntimeOptions {
+        let threads = self.threads.map(usize::from);
+        RuntimeOptions { library: self.onnxruntime.clone(), device, threads }
     }
 
     /// The flags that make another process load it in the same way.

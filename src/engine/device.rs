@@ -1,7 +1,12 @@
-//! Names of devices.
+//! Devices and how they are used.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
+
+use onnx_export::graph::CannLowering;
+
+use super::Bytes;
 
 /// Where graphs are run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -11,6 +16,25 @@ pub enum Device {
     Cpu,
     /// An Ascend NPU, by its number.
     Cann(u32),
+}
+
+/// A device and how it is used. All but the device concerns NPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// The device.
+    pub device: Device,
+    /// Most memory of the device to take; by default nearly all that is free.
+    pub memory: Option<Bytes>,
+    /// Where compiled graphs are kept; by default `storymem/graphs` in the user's cache.
+    pub graph_cache: Option<PathBuf>,
+    /// How nets are written for the device.
+    pub lowering: CannLowering,
+}
+
+impl From<Device> for DeviceOptions {
+    fn from(device: Device) -> Self {
+        Self { device, ..Self::default() }
+    }
 }
 
 impl fmt::Display for Device {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use onnx_export::bundle::BundleError;
 
-use super::Device;
+use super::{AclError, Bytes, Device};
 
 /// Why the engine could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -12,11 +12,15 @@ use super::Device;
 pub enum EngineError {
     /// ONNX Runtime's library was not found.
     #[error(
-        "ONNX Runtime's library was not found (looked at {}); run `make setup`, or set ORT_DYLIB_PATH to a \
-         libonnxruntime.so of version 1.24 or later, as in the `onnxruntime` Python wheel",
+        "ONNX Runtime's library was not found (looked at {}); run `make {setup}`, or set ORT_DYLIB_PATH to a \
+         libonnxruntime.so of version 1.24 or later, as in the `{wheel}` Python wheel",
         list(searched)
     )]
     LibraryMissing {
+        /// What fetches it.
+        setup: &'static str,
+        /// Where it can be found.
+        wheel: &'static str,
         /// Where it was looked for, in order.
         searched: Vec<PathBuf>,
     },
@@ -48,21 +52,67 @@ pub enum EngineError {
         /// Why, and what to do.
         reason: String,
     },
+    /// A call to the device failed.
+    #[error("device `{device}`: {reason}")]
+    Acl {
+        /// The device.
+        device: Device,
+        /// The call.
+        reason: AclError,
+    },
+    /// The device failed while a graph ran.
+    #[error("graph `{graph}` failed on `{device}`: {reason}")]
+    Graph {
+        /// The device.
+        device: Device,
+        /// Name of the graph.
+        graph: String,
+        /// The call.
+        reason: AclError,
+    },
+    /// A stage needs more of the device's memory than may be taken.
+    #[error(
+        "device `{device}`: {stage} needs at least {least} of its memory, and {budget} may be taken; raise \
+         `--device-memory`, or ask for fewer pixels or frames"
+    )]
+    DeviceMemory {
+        /// The device.
+        device: Device,
+        /// What needs it.
+        stage: &'static str,
+        /// What may be taken.
+        budget: Bytes,
+        /// What would suffice.
+        least: Bytes,
+    },
+    /// The folder of compiled graphs can't be used.
+    #[error("compiled graphs can't be kept in `{}`: {reason}; name another folder by `--graph-cache`", path.display())]
+    GraphCache {
+        /// The folder, or what of it.
+        path: PathBuf,
+        /// The system's answer.
+        reason: std::io::Error,
+    },
+    /// A thread can't be started or has ended.
+    #[error("a thread of the engine failed: {0}")]
+    Thread(std::io::Error),
     /// ONNX Runtime refused a graph.
-    #[error("graph `{graph}` can't be prepared: {source}")]
+    #[error("graph `{graph}` can't be prepared: {reason}")]
     Compile {
         /// Name of the graph.
         graph: String,
         /// What ONNX Runtime said.
-        source: ort::Error,
+        reason: ort::Error,
     },
     /// A graph failed while it ran.
-    #[error("graph `{graph}` failed: {source}")]
+    #[error("graph `{graph}` failed on `{device}`: {reason}")]
     Run {
+        /// Where it ran.
+        device: Device,
         /// Name of the graph.
         graph: String,
         /// What ONNX Runtime said.
-        source: ort::Error,
+        reason: ort::Error,
     },
     /// A value can't be moved in or out of the engine.
     #[error("a tensor can't be moved in or out of the engine: {0}")]
@@ -91,6 +141,19 @@ pub enum EngineError {
     /// The run was stopped through a [`StopToken`](super::StopToken).
     #[error("the run was stopped")]
     Stopped,
+}
+
+impl EngineError {
+    /// Whether the process can't use its device any more, so that only another process can go on.
+    ///
+    /// A call that failed or a graph that broke off leaves an NPU in a state that nothing but a new process clears.
+    pub fn is_device_lost(&self) -> bool {
+        match self {
+            Self::Acl { .. } | Self::Graph { .. } | Self::Thread(_) => true,
+            Self::Run { device, .. } => matches!(device, Device::Cann(_)),
+            _ => false,
+        }
+    }
 }
 
 fn list(paths: &[PathBuf]) -> String {

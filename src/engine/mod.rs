@@ -1,22 +1,29 @@
-//! Runs graphs: the only module that names ONNX Runtime.
+//! Runs graphs: the only module that names ONNX Runtime or AscendCL.
 //!
-//! [`Runtime`] is the loaded library, one for each process. An [`Engine`] is one device of it: it compiles graphs;
-//! a [`Compiled`] one is run with [`Weights`] bound straight from the mapped file, on [`Tensor`]s that stay in the
-//! engine from one graph to the next. A [`StopToken`] ends a run from any other thread.
+//! [`Runtime`] is the loaded library, one for each process. An [`Engine`] is one device of it: it compiles graphs, and
+//! takes a net's [`Weights`] to where a [`Compiled`] graph can use them for as long as they are [`Held`]. On the CPU that
+//! is the mapped file itself; on an NPU [`residency`] decides what of it lies in the device's memory. Each [`Tensor`] stays
+//! on the device from one graph to the next. A [`StopToken`] ends a run from any other thread.
 //!
 //! Nothing falls back silently: a device that can't be had is an error that says why and what to do.
 
+mod bytes;
+mod cann;
 mod device;
 mod error;
 mod flash_attention;
+pub mod residency;
 mod runtime;
 mod session;
 mod stop;
 mod tensor;
 mod weights;
 
-pub use device::Device;
+pub use bytes::Bytes;
+pub use cann::AclError;
+pub use device::{Device, DeviceOptions};
 pub use error::EngineError;
+pub use residency::{Held, Stage};
 pub use runtime::{Runtime, RuntimeOptions};
 pub use session::{Compiled, Engine};
 pub use stop::StopToken;

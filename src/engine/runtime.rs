@@ -8,16 +8,33 @@ use std::sync::Mutex;
 
 use ort::environment::{Environment, GlobalThreadPoolOptions};
 
-use super::EngineError;
+use super::{Device, EngineError};
 
-/// Where `make` puts the library, below the repository's root.
-const SETUP_PATH: &str = ".cache/onnxruntime/libonnxruntime.so";
+/// A build of ONNX Runtime.
+struct Build {
+    /// Where `make` puts it, below the repository's root.
+    path: &'static str,
+    /// The target that does.
+    setup: &'static str,
+    /// The Python wheel it comes from.
+    wheel: &'static str,
+}
+
+const FOR_CPU: Build =
+    Build { path: ".cache/onnxruntime/libonnxruntime.so", setup: "setup", wheel: "onnxruntime" };
+const FOR_CANN: Build = Build {
+    path: ".cache/onnxruntime-cann/libonnxruntime.so",
+    setup: "setup-ascend",
+    wheel: "onnxruntime-cann",
+};
 
 /// How to load the runtime.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeOptions {
     /// The library; by default `ORT_DYLIB_PATH`, then where `make` puts it.
     pub library: Option<PathBuf>,
+    /// The device it is for: `make` puts the build for NPUs in another place.
+    pub device: Device,
     /// Threads that share one graph's work; by default one for each processor.
     pub threads: Option<usize>,
 }
@@ -38,7 +55,7 @@ impl Runtime {
     /// # Errors
     /// When no library is found, the one found is unusable, or another one is already loaded.
     pub fn load(options: &RuntimeOptions) -> Result<Self, EngineError> {
-        let library = locate(options.library.as_deref())?;
+        let library = locate(options)?;
         let mut loaded = LOADED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(runtime) = &*loaded {
             return if runtime.library == library {
@@ -71,19 +88,23 @@ impl Runtime {
     }
 }
 
-fn locate(given: Option<&Path>) -> Result<PathBuf, EngineError> {
-    let named = given.map(Path::to_owned).or_else(|| std::env::var_os("ORT_DYLIB_PATH").map(PathBuf::from));
+fn locate(options: &RuntimeOptions) -> Result<PathBuf, EngineError> {
+    let Build { path, setup, wheel } = match options.device {
+        Device::Cpu => FOR_CPU,
+        Device::Cann(_) => FOR_CANN,
+    };
+    let named = options.library.clone().or_else(|| std::env::var_os("ORT_DYLIB_PATH").map(PathBuf::from));
     let searched = match named {
         // A path someone named is the only one: falling back from it would hide a mistake.
         Some(path) => vec![path],
         None => [std::env::current_exe(), std::env::current_dir()]
             .into_iter()
             .flatten()
-            .flat_map(|start| start.ancestors().map(|dir| dir.join(SETUP_PATH)).collect::<Vec<_>>())
+            .flat_map(|start| start.ancestors().map(|dir| dir.join(path)).collect::<Vec<_>>())
             .collect(),
     };
     match searched.iter().find(|path| path.exists()) {
         Some(found) => Ok(found.canonicalize().unwrap_or_else(|_| found.clone())),
-        None => Err(EngineError::LibraryMissing { searched }),
+        None => Err(EngineError::LibraryMissing { setup, wheel, searched }),
     }
 }

@@ -1,55 +1,74 @@
 //! Compiled graphs and their runs.
 
 use std::borrow::Cow;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
 
-use onnx_export::graph::{Builder, CannLowering, CpuLowering, DataType, Graph, Lowering, Port};
+use onnx_export::graph::{Builder, CannLowering, CpuLowering, DataType, Graph, GraphSpec, Lowering};
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{Session, SessionInputValue};
+use ort::value::DynValue;
 
-use super::{Device, EngineError, Runtime, StopToken, Tensor, Weights, flash_attention};
+use super::cann::{Npu, OnNpu};
+use super::weights::full_name;
+use super::{
+    Device, DeviceOptions, EngineError, Held, Runtime, Stage, StopToken, Tensor, Weights, flash_attention,
+};
 
 /// One device.
 pub struct Engine {
     runtime: Runtime,
     lowering: Box<dyn Lowering + Send + Sync>,
-    dialect: Dialect,
+    target: Target,
 }
 
-/// For which provider graphs are written: it decides how they are compiled.
-#[derive(Clone, Copy)]
-enum Dialect {
+/// Where graphs run, and so how they are compiled.
+#[derive(Clone)]
+enum Target {
     Cpu,
-    Cann,
+    /// The CPU, for graphs written for an NPU.
+    CpuAsNpu,
+    Npu(Arc<Npu>),
 }
 
 impl Engine {
-    /// Takes `device` into use.
+    /// Takes a device into use.
+    ///
+    /// An NPU is the process's: its graphs are compiled into the process's working directory, which this changes, so
+    /// relative paths mean something else from here on.
     ///
     /// # Errors
     /// When it can't be used.
-    pub fn open(runtime: Runtime, device: Device) -> Result<Self, EngineError> {
-        match device {
-            Device::Cpu => Ok(Self { runtime, lowering: Box::new(CpuLowering), dialect: Dialect::Cpu }),
-            Device::Cann(_) => {
-                let reason = "this version runs on the CPU only; use `--device cpu`".into();
-                Err(EngineError::Device { device, reason })
+    pub fn open(runtime: Runtime, options: impl Into<DeviceOptions>) -> Result<Self, EngineError> {
+        let options = options.into();
+        Ok(match options.device {
+            Device::Cpu => Self { runtime, lowering: Box::new(CpuLowering), target: Target::Cpu },
+            Device::Cann(id) => {
+                let npu = Npu::claim(&runtime, id, &options)?;
+                Self { runtime, lowering: Box::new(options.lowering), target: Target::Npu(npu) }
             }
-        }
+        })
     }
 
     /// The CPU, for the graphs that an NPU gets: what they compute can be checked without one.
     pub fn with_lowering(runtime: Runtime, lowering: CannLowering) -> Self {
-        Self { runtime, lowering: Box::new(lowering), dialect: Dialect::Cann }
+        Self { runtime, lowering: Box::new(lowering), target: Target::CpuAsNpu }
+    }
+
+    /// Whether compiling a graph takes so long that few shapes should serve for everything.
+    pub fn compiles_slowly(&self) -> bool {
+        matches!(self.target, Target::Npu(_))
     }
 
     /// Compiles the graph that `build` makes, for weights stored as those of `weights` are whose names are `prefix`
     /// and the graph's own.
     ///
     /// On the CPU this takes milliseconds; what a compiled graph costs is the scratch memory it keeps, so whoever
-    /// compiles one lets go of it when its stage is over.
+    /// compiles one lets go of it when its stage is over. On an NPU the first run compiles, for minutes, or loads what
+    /// an earlier process has compiled.
     ///
     /// # Errors
-    /// When ONNX Runtime refuses the graph.
+    /// When ONNX Runtime refuses the graph, or the device's memory does not suffice for it.
     pub fn compile(
         &self,
         weights: &Weights,
@@ -58,27 +77,95 @@ impl Engine {
     ) -> Result<Compiled, EngineError> {
         // A weight that is missing here is reported by name when it is bound.
         let stored = |name: &str| weights.dtype(&full_name(prefix, name)).unwrap_or(DataType::F32);
-        Compiled::new(&self.runtime, self.dialect, build(Builder::new(&*self.lowering, &stored)))
+        let mut graph = build(Builder::new(&*self.lowering, &stored));
+        let mut spec = graph.spec();
+        let name = spec.name.clone();
+        let refused = |reason| EngineError::Compile { graph: name, reason };
+        let (session, npu) = match &self.target {
+            Target::Cpu => (session(&self.runtime, false, &graph.to_bytes()).map_err(refused)?, None),
+            Target::CpuAsNpu => (session(&self.runtime, true, &graph.to_bytes()).map_err(refused)?, None),
+            Target::Npu(npu) => {
+                let key = graph.name_by_content();
+                let compiled = npu.compile(&self.runtime, key, &graph.to_bytes(), spec.memory);
+                let (session, on_npu, memory) = compiled.map_err(refused)?;
+                spec.memory = memory;
+                (session, Some(on_npu))
+            }
+        };
+        Ok(Compiled { spec, session: ManuallyDrop::new(session), npu })
+    }
+
+    /// Makes sure that a stage fits into the device's memory.
+    ///
+    /// # Errors
+    /// When it does not, with what would.
+    pub fn check(&self, stage: &Stage) -> Result<(), EngineError> {
+        match &self.target {
+            Target::Cpu | Target::CpuAsNpu => Ok(()),
+            Target::Npu(npu) => npu.plan(stage).map(drop),
+        }
+    }
+
+    /// Takes `weights` to where the graphs of `stage` can use them, for as long as the result lives.
+    ///
+    /// # Errors
+    /// When the device's memory does not suffice, with what would; or when the device fails.
+    pub fn hold<'w>(&self, weights: &'w Weights, stage: &Stage) -> Result<Held<'w>, EngineError> {
+        match &self.target {
+            Target::Cpu | Target::CpuAsNpu => Ok(Held::mapped(weights, stage)),
+            Target::Npu(npu) => npu.hold(weights, stage),
+        }
+    }
+
+    /// Takes `data` of the given shape to the device, without a copy on the CPU.
+    ///
+    /// # Errors
+    /// When the length of `data` is not the product of `shape`, or the device's memory does not suffice.
+    pub fn upload(&self, shape: &[usize], data: Vec<f32>) -> Result<Tensor, EngineError> {
+        if let Target::Npu(npu) = &self.target
+            && data.len() == shape.iter().product::<usize>()
+        {
+            return npu.upload(shape, &data);
+        }
+        let tensor = ort::value::Tensor::from_array((shape.to_vec(), data)).map_err(EngineError::Tensor)?;
+        Ok(Tensor { value: tensor.into_dyn(), buffer: None })
+    }
+
+    /// The elements of a tensor, without a copy on the CPU.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn download<'t>(&self, tensor: &'t Tensor) -> Result<Cow<'t, [f32]>, EngineError> {
+        match &self.target {
+            Target::Npu(npu) => npu.download(tensor).map(Cow::Owned),
+            Target::Cpu | Target::CpuAsNpu => {
+                let data = tensor.value.try_extract_tensor::<f32>();
+                data.map(|(_, data)| Cow::Borrowed(data)).map_err(EngineError::Tensor)
+            }
+        }
     }
 }
 
 /// A graph ready to run.
 pub struct Compiled {
-    name: String,
-    session: Session,
-    inputs: Vec<Port>,
-    weights: Vec<Port>,
-    outputs: Vec<Port>,
+    spec: GraphSpec,
+    session: ManuallyDrop<Session>,
+    npu: Option<OnNpu>,
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        if self.npu.as_ref().is_none_or(OnNpu::may_be_released) {
+            // SAFETY: this is the only place that drops it, and nothing uses it any more.
+            unsafe { ManuallyDrop::drop(&mut self.session) }
+        }
+    }
 }
 
 impl Compiled {
-    fn new(runtime: &Runtime, dialect: Dialect, graph: Graph) -> Result<Self, EngineError> {
-        let bytes = graph.to_bytes();
-        let Graph { name, inputs, weights, outputs, .. } = graph;
-        match session(runtime, dialect, &bytes) {
-            Ok(session) => Ok(Self { name, session, inputs, weights, outputs }),
-            Err(source) => Err(EngineError::Compile { graph: name, source }),
-        }
+    /// What the graph takes and gives.
+    pub fn spec(&self) -> &GraphSpec {
+        &self.spec
     }
 
     /// [`run_all`](Self::run_all) for a graph of `N` results.
@@ -88,7 +175,7 @@ impl Compiled {
     pub fn run<const N: usize>(
         &mut self,
         inputs: &[&Tensor],
-        weights: &Weights,
+        weights: &mut Held<'_>,
         prefix: &str,
         stop: &StopToken,
     ) -> Result<[Tensor; N], EngineError> {
@@ -100,50 +187,61 @@ impl Compiled {
     /// `prefix` and the graph's own; gives the results in the order of the definition.
     ///
     /// # Errors
-    /// [`EngineError::Stopped`] when `stop` was set before or during the run; when a weight is missing; or what ONNX
-    /// Runtime said.
+    /// [`EngineError::Stopped`] when `stop` was set before or during the run; when a weight is missing; or what the
+    /// device or ONNX Runtime said.
     pub fn run_all(
         &mut self,
         inputs: &[&Tensor],
-        weights: &Weights,
+        weights: &mut Held<'_>,
         prefix: &str,
         stop: &StopToken,
     ) -> Result<Vec<Tensor>, EngineError> {
-        assert_eq!(inputs.len(), self.inputs.len(), "inputs of `{}`", self.name);
-        let mut bound: Vec<(Cow<'_, str>, SessionInputValue<'_>)> =
-            Vec::with_capacity(inputs.len() + self.weights.len());
-        for (port, tensor) in self.inputs.iter().zip(inputs) {
-            bound.push(((&*port.name).into(), (&tensor.0).into()));
+        let Self { spec, session, npu } = self;
+        assert_eq!(inputs.len(), spec.inputs.len(), "inputs of `{}`", spec.name);
+        stop.check()?;
+        weights.enter(prefix)?;
+        let mut bound: Vec<(&str, &DynValue)> = Vec::with_capacity(inputs.len() + spec.weights.len());
+        bound.extend(spec.inputs.iter().zip(inputs).map(|(port, tensor)| (&*port.name, &tensor.value)));
+        for port in &spec.weights {
+            bound.push((&port.name, weights.value(&full_name(prefix, &port.name))?));
         }
-        for port in &self.weights {
-            bound.push(((&*port.name).into(), weights.value(&full_name(prefix, &port.name))?.into()));
+        match npu {
+            Some(npu) => npu.run(session, spec, &bound, stop),
+            None => run(session, spec, &bound, stop),
         }
-        let (session, outputs) = (&mut self.session, &self.outputs);
-        let result = stop.guard(|options| {
-            let mut results = session.run_with_options(bound, options)?;
-            let taken = outputs.iter().map(|port| {
-                let value = results.remove(&port.name).expect("a session gives every output of its graph");
-                Tensor(value)
-            });
-            Ok(taken.collect())
-        })?;
-        result.map_err(|source| EngineError::Run { graph: self.name.clone(), source })
     }
 }
 
-fn session(runtime: &Runtime, dialect: Dialect, model: &[u8]) -> Result<Session, ort::Error> {
+/// Runs a graph on the CPU.
+fn run(
+    session: &mut Session,
+    spec: &GraphSpec,
+    inputs: &[(&str, &DynValue)],
+    stop: &StopToken,
+) -> Result<Vec<Tensor>, EngineError> {
+    let inputs: Vec<(Cow<'_, str>, SessionInputValue<'_>)> =
+        inputs.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+    let result = stop.guard(|options| {
+        let mut results = session.run_with_options(inputs, options)?;
+        let taken = spec.outputs.iter().map(|port| {
+            let value = results.remove(&port.name).expect("a session gives every output of its graph");
+            Tensor { value, buffer: None }
+        });
+        Ok(taken.collect())
+    })?;
+    result.map_err(|reason| EngineError::Run { device: Device::Cpu, graph: spec.name.clone(), reason })
+}
+
+/// A session on the CPU.
+fn session(runtime: &Runtime, as_npu: bool, model: &[u8]) -> Result<Session, ort::Error> {
     // A planned memory pattern reserves a quarter more than the runs turn out to need, and is no faster.
     let builder = SessionBuilder::new(&runtime.environment)?.with_memory_pattern(false)?;
-    match dialect {
-        Dialect::Cpu => builder.with_optimization_level(GraphOptimizationLevel::All)?,
+    match as_npu {
+        false => builder.with_optimization_level(GraphOptimizationLevel::All)?,
         // Rewriting would fuse the elementary operators again, into ones that CANN does not know.
-        Dialect::Cann => builder
+        true => builder
             .with_optimization_level(GraphOptimizationLevel::Disable)?
             .with_operators(flash_attention::domain()?)?,
     }
     .commit_from_memory(model)
-}
-
-fn full_name(prefix: &str, name: &str) -> String {
-    format!("{prefix}{name}")
 }

@@ -2,33 +2,27 @@
 
 use ort::value::DynValue;
 
-use super::EngineError;
+use super::cann::Buffer;
 
-/// An f32 activation in the engine, row-major.
-#[derive(Debug)]
-pub struct Tensor(pub(super) DynValue);
+/// An f32 activation in the engine, row-major, on the engine's device. [`Engine::upload`](super::Engine::upload) makes
+/// one, [`Engine::download`](super::Engine::download) reads it.
+pub struct Tensor {
+    // Declared before the memory it refers to, so that it is gone first.
+    pub(super) value: DynValue,
+    /// The memory on a device; none on the CPU, where ONNX Runtime's value owns it.
+    pub(super) buffer: Option<Buffer>,
+}
 
 impl Tensor {
-    /// Takes `data` of the given shape into the engine, without a copy on the CPU.
-    ///
-    /// # Errors
-    /// When the length of `data` is not the product of `shape`.
-    pub fn new(shape: &[usize], data: Vec<f32>) -> Result<Self, EngineError> {
-        let tensor = ort::value::Tensor::from_array((shape.to_vec(), data)).map_err(EngineError::Tensor)?;
-        Ok(Self(tensor.into_dyn()))
-    }
-
-    /// The elements.
-    ///
-    /// # Errors
-    /// When they can't be reached from the host.
-    pub fn data(&self) -> Result<&[f32], EngineError> {
-        self.0.try_extract_tensor::<f32>().map(|(_, data)| data).map_err(EngineError::Tensor)
-    }
-
     /// The shape.
     pub fn shape(&self) -> Vec<usize> {
         // Every dimension of a value (as against a type) is known and not negative.
-        self.0.shape().iter().map(|&d| d.unsigned_abs() as usize).collect()
+        self.value.shape().iter().map(|&d| d.unsigned_abs() as usize).collect()
+    }
+}
+
+impl std::fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tensor").field("shape", &self.shape()).field("buffer", &self.buffer).finish()
     }
 }

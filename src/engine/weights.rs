@@ -1,8 +1,9 @@
-//! Weights, bound straight from the mapped file.
+//! Weights in their mapped file.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use memmap2::UncheckedAdvice;
+use memmap2::{Advice, UncheckedAdvice};
 use onnx_export::bundle::{Dtype, WeightFile};
 use onnx_export::graph::DataType;
 use onnx_export::weights::file::TensorView;
@@ -13,10 +14,11 @@ use ort::value::{PrimitiveTensorElementType, Shape};
 
 use super::EngineError;
 
-/// One net's weights, ready to be bound to graphs.
+/// One net's weights.
 ///
-/// On the CPU each is a view of the mapped file: opening copies nothing, the operating system reads pages as they
-/// are used and drops them when memory is short, and processes that open the same bundle share them.
+/// They lie in the mapped file: opening copies nothing, the operating system reads pages as they are used and drops
+/// them when memory is short, and processes that open the same bundle share them. On the CPU graphs read them there; for
+/// other devices [`Engine::hold`](super::Engine::hold) takes them across.
 #[derive(Debug)]
 pub struct Weights {
     // Declared before the map, so that the views are gone when the file is unmapped.
@@ -75,11 +77,30 @@ impl Weights {
 
     /// Tells the operating system that these weights will not be used for a while, so that their pages no longer count as
     /// this process's memory. They are read from the file again, or taken from its cache, when they are used next.
-    pub fn set_aside(&self) {
+    pub(super) fn set_aside(&self) {
         // SAFETY: the map is shared, read-only and of a file: a page that was let go of comes back with the same content.
         if let Err(error) = unsafe { self.file.map().unchecked_advise(UncheckedAdvice::DontNeed) } {
             tracing::debug!(%error, weights.file = %self.file.path().display(), "pages could not be given back");
         }
+    }
+
+    /// Tells the operating system that a part of the file will be used soon.
+    pub(super) fn read_ahead(&self, place: &Range<usize>) {
+        if let Err(error) = self.file.map().advise_range(Advice::WillNeed, place.start, place.len()) {
+            tracing::debug!(%error, weights.file = %self.file.path().display(), "pages could not be asked for");
+        }
+    }
+
+    /// Where a weight lies in the mapped file.
+    pub(super) fn place(&self, name: &str) -> Option<Range<usize>> {
+        let bytes = self.file.tensor(name)?.bytes;
+        let start = bytes.as_ptr().addr() - self.file.map().as_ptr().addr();
+        Some(start..start + bytes.len())
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> &WeightFile {
+        &self.file
     }
 
     pub(super) fn value(&self, name: &str) -> Result<&ort::value::DynValue, EngineError> {
@@ -89,6 +110,11 @@ impl Weights {
     fn view(&self, name: &str) -> Result<&View, EngineError> {
         self.views.get(name).ok_or_else(|| EngineError::MissingWeight { name: name.into() })
     }
+}
+
+/// The name of a weight in its file, from its name in a graph that is run under `prefix`.
+pub(super) fn full_name(prefix: &str, name: &str) -> String {
+    format!("{prefix}{name}")
 }
 
 impl View {

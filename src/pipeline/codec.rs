@@ -1,29 +1,38 @@
 //! Pixels to latents and back, through the video autoencoder, chunk by chunk.
 
 use ndarray::{Array3, Array4, ArrayView3, ArrayView4, Axis, s};
+use onnx_export::graph::GraphSpec;
 use onnx_export::models::vae::{self, Chunk, VaeConfig};
 
 use super::PipelineError;
-use crate::engine::{Compiled, Engine, StopToken, Tensor, Weights};
+use crate::engine::residency::bytes_of;
+use crate::engine::{Compiled, Engine, Held, Stage, StopToken, Tensor, Weights};
 
 /// The autoencoder of a bundle, at one size.
 ///
-/// The graphs for the first chunk and for those after it are compiled when first needed, and with them goes the
-/// memory they hold: drop the codec when its stage is over.
+/// What encoding needs, or decoding, is prepared when first needed, and goes when the other is: drop the codec when
+/// its stage is over.
 pub struct VideoCodec<'a> {
     engine: &'a Engine,
     config: &'a VaeConfig,
     weights: &'a Weights,
     lat_h: usize,
     lat_w: usize,
-    encode: Chunks,
-    decode: Chunks,
+    coder: Option<Coder<'a>>,
 }
 
-#[derive(Default)]
-struct Chunks {
-    first: Option<Compiled>,
-    next: Option<Compiled>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Encode,
+    Decode,
+}
+
+/// One direction at work: its weights, and the graphs for the first chunk and for those after it.
+struct Coder<'a> {
+    direction: Direction,
+    held: Held<'a>,
+    first: Compiled,
+    next: Compiled,
 }
 
 impl<'a> VideoCodec<'a> {
@@ -35,8 +44,7 @@ impl<'a> VideoCodec<'a> {
         lat_h: usize,
         lat_w: usize,
     ) -> Self {
-        let [encode, decode] = [Chunks::default(), Chunks::default()];
-        Self { engine, config, weights, lat_h, lat_w, encode, decode }
+        Self { engine, config, weights, lat_h, lat_w, coder: None }
     }
 
     /// Latents `[z_dim, height / 8, width / 8]` of an image `[3, height, width]` in [-1, 1].
@@ -48,8 +56,8 @@ impl<'a> VideoCodec<'a> {
         image: ArrayView3<'_, f32>,
         stop: &StopToken,
     ) -> Result<Array3<f32>, PipelineError> {
-        let pixels = Tensor::new(&self.pixel_shape(1), image.iter().copied().collect())?;
-        let (latents, _caches) = self.encode_chunk(&pixels, Vec::new(), stop)?;
+        let pixels = self.engine.upload(&self.pixel_shape(1), image.iter().copied().collect())?;
+        let (latents, _caches) = self.run(Direction::Encode, &pixels, Vec::new(), stop)?;
         self.latent_frame(&latents)
     }
 
@@ -73,7 +81,7 @@ impl<'a> VideoCodec<'a> {
             let (start, count) = if t == 0 { (0, 1) } else { (1 + (t - 1) * vae::TEMPORAL, vae::TEMPORAL) };
             let chunk = self.pixels(known, start, count)?;
             let latents;
-            (latents, caches) = self.encode_chunk(&chunk, caches, stop)?;
+            (latents, caches) = self.run(Direction::Encode, &chunk, caches, stop)?;
             clip.index_axis_mut(Axis(1), t).assign(&self.latent_frame(&latents)?);
             tick()?;
         }
@@ -94,29 +102,52 @@ impl<'a> VideoCodec<'a> {
         let mut caches = Vec::new();
         for frame in latents.axis_iter(Axis(1)) {
             let shape = [1, self.config.z_dim, 1, self.lat_h, self.lat_w];
-            let frame = Tensor::new(&shape, frame.iter().copied().collect())?;
-            let chunk = if caches.is_empty() { Chunk::First } else { Chunk::Next };
-            let weights = self.weights;
-            let graph = self.decode_graph(chunk)?;
+            let frame = self.engine.upload(&shape, frame.iter().copied().collect())?;
+            let frames = if caches.is_empty() { Chunk::First } else { Chunk::Next }.frames();
             let pixels;
-            (pixels, caches) = run_with_caches(graph, &frame, caches, weights, stop)?;
-            let [_, channels, frames, height, width] = self.pixel_shape(chunk.frames());
-            let view = ArrayView4::from_shape([channels, frames, height, width], pixels.data()?)
+            (pixels, caches) = self.run(Direction::Decode, &frame, caches, stop)?;
+            let [_, channels, frames, height, width] = self.pixel_shape(frames);
+            let pixels = self.engine.download(&pixels)?;
+            let view = ArrayView4::from_shape([channels, frames, height, width], &pixels)
                 .expect("the decoder's graph gives the shape it declares");
             sink(view)?;
         }
         Ok(())
     }
 
-    fn encode_chunk(
+    /// Codes one chunk: its result, and the caches for the next. The first chunk has none.
+    fn run(
         &mut self,
-        pixels: &Tensor,
+        direction: Direction,
+        input: &Tensor,
         caches: Vec<Tensor>,
         stop: &StopToken,
     ) -> Result<(Tensor, Vec<Tensor>), PipelineError> {
-        let chunk = if caches.is_empty() { Chunk::First } else { Chunk::Next };
-        let weights = self.weights;
-        run_with_caches(self.encode_graph(chunk)?, pixels, caches, weights, stop)
+        let Coder { held, first, next, .. } = self.coder(direction)?;
+        let graph = if caches.is_empty() { first } else { next };
+        let inputs: Vec<_> = [input].into_iter().chain(&caches).collect();
+        let mut outputs = graph.run_all(&inputs, held, "", stop)?;
+        // The result is the output declared last, after the caches in the order of the layers.
+        let result = outputs.pop().expect("a coder's graph has a result");
+        Ok((result, outputs))
+    }
+
+    fn coder(&mut self, direction: Direction) -> Result<&mut Coder<'a>, PipelineError> {
+        if self.coder.as_ref().is_none_or(|coder| coder.direction != direction) {
+            let Self { engine, config, weights, lat_h, lat_w, .. } = *self;
+            // The other direction goes first: the device need not have room for both.
+            self.coder = None;
+            let compile = |chunk| {
+                engine.compile(weights, "", |g| match direction {
+                    Direction::Encode => vae::encode(g, config, chunk, lat_h, lat_w),
+                    Direction::Decode => vae::decode(g, config, chunk, lat_h, lat_w),
+                })
+            };
+            let (first, next) = (compile(Chunk::First)?, compile(Chunk::Next)?);
+            let held = engine.hold(weights, &stage(first.spec(), next.spec()))?;
+            self.coder = Some(Coder { direction, held, first, next });
+        }
+        Ok(self.coder.as_mut().expect("the coder was made just above"))
     }
 
     /// Frames `start..start + count` of the clip that begins with `known`.
@@ -126,7 +157,7 @@ impl<'a> VideoCodec<'a> {
         for (i, frame) in known.iter().skip(start).take(count).enumerate() {
             pixels.slice_mut(s![.., i, .., ..]).assign(frame);
         }
-        Ok(Tensor::new(&self.pixel_shape(count), pixels.into_raw_vec_and_offset().0)?)
+        Ok(self.engine.upload(&self.pixel_shape(count), pixels.into_raw_vec_and_offset().0)?)
     }
 
     fn pixel_shape(&self, frames: usize) -> [usize; 5] {
@@ -135,51 +166,19 @@ impl<'a> VideoCodec<'a> {
 
     fn latent_frame(&self, latents: &Tensor) -> Result<Array3<f32>, PipelineError> {
         let shape = [self.config.z_dim, self.lat_h, self.lat_w];
-        Ok(Array3::from_shape_vec(shape, latents.data()?.to_vec())
+        Ok(Array3::from_shape_vec(shape, self.engine.download(latents)?.into_owned())
             .expect("the encoder's graph gives the shape it declares"))
     }
-
-    fn encode_graph(&mut self, chunk: Chunk) -> Result<&mut Compiled, PipelineError> {
-        let Self { engine, config, weights, lat_h, lat_w, .. } = *self;
-        let compile = || engine.compile(weights, "", |g| vae::encode(g, config, chunk, lat_h, lat_w));
-        self.encode.get(chunk, compile)
-    }
-
-    fn decode_graph(&mut self, chunk: Chunk) -> Result<&mut Compiled, PipelineError> {
-        let Self { engine, config, weights, lat_h, lat_w, .. } = *self;
-        let compile = || engine.compile(weights, "", |g| vae::decode(g, config, chunk, lat_h, lat_w));
-        self.decode.get(chunk, compile)
-    }
 }
 
-impl Chunks {
-    fn get(
-        &mut self,
-        chunk: Chunk,
-        compile: impl FnOnce() -> Result<Compiled, crate::engine::EngineError>,
-    ) -> Result<&mut Compiled, PipelineError> {
-        let slot = match chunk {
-            Chunk::First => &mut self.first,
-            Chunk::Next => &mut self.next,
-        };
-        Ok(match slot {
-            Some(graph) => graph,
-            None => slot.insert(compile()?),
-        })
+/// What runs, for the decision where the weights lie: the graphs for the first chunk and for those after it.
+pub(super) fn stage(first: &GraphSpec, next: &GraphSpec) -> Stage {
+    Stage {
+        name: "autoencoder",
+        graphs: vec![first.clone(), next.clone()],
+        layers: None,
+        // The caches of one chunk and those of the next, and what either chunk codes and gives.
+        activations: bytes_of(next.inputs.iter().chain(&next.outputs))
+            + bytes_of(first.inputs.iter().chain(first.outputs.last())),
     }
-}
-
-/// Runs one chunk: its result, and the caches for the next.
-fn run_with_caches(
-    graph: &mut Compiled,
-    input: &Tensor,
-    caches: Vec<Tensor>,
-    weights: &Weights,
-    stop: &StopToken,
-) -> Result<(Tensor, Vec<Tensor>), PipelineError> {
-    let inputs: Vec<_> = [input].into_iter().chain(&caches).collect();
-    let mut outputs = graph.run_all(&inputs, weights, "", stop)?;
-    // The result is the output declared last, after the caches in the order of the layers.
-    let result = outputs.pop().expect("a coder's graph has a result");
-    Ok((result, outputs))
 }

@@ -1,15 +1,19 @@
 //! One denoising step: the transformer's velocity for noisy latents, guided by the prompt.
 
 use std::iter;
+use std::rc::Rc;
 
 use ndarray::{Array2, Array4, ArrayView4};
+use onnx_export::graph::GraphSpec;
 use onnx_export::models::wan::{self, LatentGrid, WanConfig};
 
 use super::PipelineError;
-use crate::engine::{Compiled, Engine, StopToken, Tensor, Weights};
+use crate::engine::residency::bytes_of;
+use crate::engine::{Compiled, Engine, Held, Stage, StopToken, Tensor, Weights};
 
 /// The graphs of a transformer for one latent grid. Both experts run on them, with their own weights.
 pub struct Denoiser<'a> {
+    engine: &'a Engine,
     config: &'a WanConfig,
     context: Compiled,
     prologue: Compiled,
@@ -20,8 +24,12 @@ pub struct Denoiser<'a> {
     sin: Tensor,
 }
 
-/// What an expert attends to: the prompt, then the negative prompt, as it embeds them.
-pub struct Contexts([Tensor; 2]);
+/// An expert at work: its weights, where the graphs can use them, and what it attends to.
+pub struct Expert<'w> {
+    weights: Held<'w>,
+    /// The prompt, then the negative prompt, as the expert embeds them.
+    contexts: [Tensor; 2],
+}
 
 impl<'a> Denoiser<'a> {
     /// Compiles the graphs for latents `[16, frames, height, width]` that lie at `times` and are told `condition`
@@ -30,43 +38,49 @@ impl<'a> Denoiser<'a> {
     /// # Errors
     /// When a graph can't be compiled.
     pub fn new(
-        engine: &Engine,
+        engine: &'a Engine,
         config: &'a WanConfig,
         weights: &Weights,
         grid: LatentGrid,
         times: &[i64],
         condition: Option<ArrayView4<'_, f32>>,
     ) -> Result<Self, PipelineError> {
+        let context = engine.compile(weights, "", |g| wan::context(g, config))?;
+        let prologue = engine.compile(weights, "", |g| wan::prologue(g, config, grid))?;
+        let block = engine.compile(weights, &wan::block_prefix(0), |g| wan::block(g, config, grid))?;
+        let epilogue = engine.compile(weights, "", |g| wan::epilogue(g, config, grid))?;
+        // Before anything is taken to the device.
+        engine.check(&stage(config, [&context, &prologue, &block, &epilogue].map(Compiled::spec)))?;
+
         let (cos, sin) = wan::rotary_table(config, grid, times);
         let table = [grid.tokens(), config.head_dim() / 2];
-        Ok(Self {
-            config,
-            context: engine.compile(weights, "", |g| wan::context(g, config))?,
-            prologue: engine.compile(weights, "", |g| wan::prologue(g, config, grid))?,
-            block: engine.compile(weights, &wan::block_prefix(0), |g| wan::block(g, config, grid))?,
-            epilogue: engine.compile(weights, "", |g| wan::epilogue(g, config, grid))?,
-            condition: condition.map(|c| Tensor::new(c.shape(), c.iter().copied().collect())).transpose()?,
-            cos: Tensor::new(&table, cos)?,
-            sin: Tensor::new(&table, sin)?,
-        })
+        let condition =
+            condition.map(|c| engine.upload(c.shape(), c.iter().copied().collect())).transpose()?;
+        let (cos, sin) = (engine.upload(&table, cos)?, engine.upload(&table, sin)?);
+        Ok(Self { engine, config, context, prologue, block, epilogue, condition, cos, sin })
     }
 
-    /// What the expert with these weights attends to: embeddings `[text_len, text_dim]` of the two prompts.
+    /// Puts the expert with these weights to work on two prompts' embeddings, each `[text_len, text_dim]`. Only one can
+    /// be counted on to have room.
     ///
     /// # Errors
-    /// When the graph fails or is stopped.
-    pub fn contexts(
+    /// When the device's memory does not suffice, or the graph fails or is stopped.
+    pub fn expert<'w>(
         &mut self,
-        weights: &Weights,
+        weights: &'w Weights,
         prompt: &Array2<f32>,
         negative: &Array2<f32>,
         stop: &StopToken,
-    ) -> Result<Contexts, PipelineError> {
+    ) -> Result<Expert<'w>, PipelineError> {
+        let Self { engine, config, context, prologue, block, epilogue, .. } = self;
+        let specs = [&*context, prologue, block, epilogue].map(Compiled::spec);
+        let mut weights = engine.hold(weights, &stage(config, specs))?;
         let mut embed = |prompt: &Array2<f32>| {
-            let prompt = Tensor::new(prompt.shape(), prompt.iter().copied().collect())?;
-            self.context.run(&[&prompt], weights, "", stop).map(|[context]| context)
+            let prompt = engine.upload(prompt.shape(), prompt.iter().copied().collect())?;
+            context.run(&[&prompt], &mut weights, "", stop).map(|[context]| context)
         };
-        Ok(Contexts([embed(prompt)?, embed(negative)?]))
+        let contexts = [embed(prompt)?, embed(negative)?];
+        Ok(Expert { weights, contexts })
     }
 
     /// The velocity at `latents` `[16, frames, height, width]` and `timestep`:
@@ -79,35 +93,36 @@ impl<'a> Denoiser<'a> {
     /// When a graph fails or is stopped.
     pub fn velocity(
         &mut self,
-        weights: &Weights,
-        contexts: &Contexts,
+        expert: &mut Expert<'_>,
         latents: &Array4<f32>,
         timestep: i64,
         guidance: f32,
         stop: &StopToken,
     ) -> Result<Vec<f32>, PipelineError> {
-        let latents = Tensor::new(latents.shape(), latents.iter().copied().collect())?;
+        let Expert { weights, contexts } = expert;
+        let engine = self.engine;
+        let latents = engine.upload(latents.shape(), latents.iter().copied().collect())?;
         let freq_dim = self.config.freq_dim;
-        let timestep = Tensor::new(&[1, freq_dim], wan::timestep_embedding(timestep, freq_dim))?;
+        let timestep = engine.upload(&[1, freq_dim], wan::timestep_embedding(timestep, freq_dim))?;
         let inputs: Vec<_> = iter::once(&latents).chain(&self.condition).chain([&timestep]).collect();
         let [hidden, time, modulation] = self.prologue.run(&inputs, weights, "", stop)?;
 
-        let contexts = if guidance == 1.0 { &contexts.0[..1] } else { &contexts.0[..] };
+        let contexts = if guidance == 1.0 { &contexts[..1] } else { &contexts[..] };
         // Until its first block is done, a branch is what the prologue gave: only the prompt tells them apart.
-        let mut branches: Vec<Option<Tensor>> = contexts.iter().map(|_| None).collect();
+        let hidden = Rc::new(hidden);
+        let mut branches: Vec<Rc<Tensor>> = contexts.iter().map(|_| Rc::clone(&hidden)).collect();
+        drop(hidden);
         for layer in 0..self.config.num_layers {
             let prefix = wan::block_prefix(layer);
             for (branch, context) in iter::zip(&mut branches, contexts) {
-                let x = branch.as_ref().unwrap_or(&hidden);
-                let inputs = [x, &modulation, context, &self.cos, &self.sin];
+                let inputs = [&**branch, &modulation, context, &self.cos, &self.sin];
                 let [out] = self.block.run(&inputs, weights, &prefix, stop)?;
-                *branch = Some(out);
+                *branch = Rc::new(out);
             }
         }
-        let mut velocities = branches.iter().map(|branch| {
-            let x = branch.as_ref().unwrap_or(&hidden);
+        let mut velocities = branches.iter().map(|x| {
             let [velocity] = self.epilogue.run(&[x, &time], weights, "", stop)?;
-            Ok::<_, PipelineError>(velocity.data()?.to_vec())
+            Ok::<_, PipelineError>(engine.download(&velocity)?.into_owned())
         });
         let mut velocity = velocities.next().expect("there is always the prompt's branch")?;
         if let Some(negative) = velocities.next() {
@@ -116,5 +131,19 @@ impl<'a> Denoiser<'a> {
             }
         }
         Ok(velocity)
+    }
+}
+
+/// What runs, for the decision where the weights lie: the graphs for context, prologue, block and epilogue.
+pub(super) fn stage(config: &WanConfig, [context, prologue, block, epilogue]: [&GraphSpec; 4]) -> Stage {
+    let ports = |graph: &GraphSpec| bytes_of(graph.inputs.iter().chain(&graph.outputs));
+    Stage {
+        name: "transformer",
+        graphs: vec![context.clone(), prologue.clone(), epilogue.clone()],
+        layers: Some((block.clone(), (0..config.num_layers).map(wan::block_prefix).collect())),
+        // What the prologue takes and gives, and what the blocks take and give. At most three sets of tokens exist at
+        // one time, either branch's and the one that is being made, which the sum has. Beside it there are the second
+        // prompt as it is given and as it is attended to, and the velocity.
+        activations: ports(prologue) + ports(block) + ports(context) + bytes_of(&epilogue.outputs),
     }
 }

@@ -9,12 +9,12 @@ use std::time::Instant;
 use image::RgbImage;
 use ndarray::{Array2, Array3, Array4, ArrayView4, Axis, s};
 use onnx_export::bundle::{Bundle, BundleVariant, Manifest};
-use onnx_export::models::Net;
 use onnx_export::models::wan::LatentGrid;
+use onnx_export::models::{Net, vae};
 
 use super::codec::VideoCodec;
 use super::condition::{LATENT_CHANNELS, condition, positions};
-use super::denoiser::Denoiser;
+use super::denoiser::{Denoiser, Expert};
 use super::noise::randn;
 use super::resize::resize;
 use super::solver::Solver;
@@ -22,9 +22,9 @@ use super::text::{Tokenizer, Tokens};
 use super::text_encoder::TextEncoder;
 use super::{
     Checkpoint, CheckpointView, Conditioning, Dimensions, Effective, Frames, Generator, Guidance, Observer,
-    PipelineError, Progress, Recording, Shot, ShotRequest, Size, Stage, StopToken, Timings, Variant,
+    PipelineError, Profile, Progress, Recording, Shot, ShotRequest, Size, Stage, StopToken, Timings, Variant,
 };
-use crate::engine::{Device, Engine, Runtime, Weights};
+use crate::engine::{DeviceOptions, Engine, Runtime, Weights};
 
 /// A bundle on a device, ready to make shots.
 pub struct ShotPipeline {
@@ -40,17 +40,23 @@ pub struct ShotPipeline {
 }
 
 impl ShotPipeline {
-    /// Opens the bundle in `path` on `device`. Weights are mapped, not read.
+    /// Opens the bundle in `path` on a device. Weights are mapped, not read. An NPU changes the process's working
+    /// directory; see [`Engine::open`].
     ///
     /// # Errors
     /// When the bundle is not whole or the device can't be used.
-    pub fn open(path: &Path, runtime: Runtime, device: Device) -> Result<Self, PipelineError> {
+    pub fn open(
+        path: &Path,
+        runtime: Runtime,
+        options: impl Into<DeviceOptions>,
+    ) -> Result<Self, PipelineError> {
         let bundle = Bundle::open(path)?;
-        let engine = Engine::open(runtime, device)?;
         let tokenizer = Tokenizer::open(&bundle.tokenizer_path())?;
         let open = |net| Ok::<_, PipelineError>(Weights::open(bundle.weights(net)?)?);
         let (text_encoder, vae) = (open(Net::TextEncoder)?, open(Net::Vae)?);
         let (high, low) = (open(Net::TransformerHigh)?, open(Net::TransformerLow)?);
+        // Last, as paths may mean something else after it.
+        let engine = Engine::open(runtime, options)?;
         if bundle.manifest().random_weights {
             tracing::warn!(
                 bundle.name = bundle.manifest().name,
@@ -63,6 +69,54 @@ impl ShotPipeline {
     /// The bundle's digest; see [`Bundle::digest`].
     pub fn digest(&self) -> &str {
         self.bundle.digest()
+    }
+
+    /// Compiles the graphs for shots of a profile and runs each of them, so that the first such shot need not wait
+    /// for it. On an NPU compiling takes minutes the first time; the log says where it stands.
+    ///
+    /// # Errors
+    /// When the bundle makes no such shots, a graph fails, or the run is stopped.
+    pub fn warm_up(&self, profile: &Profile, stop: &StopToken) -> Result<(), PipelineError> {
+        let Manifest { nets, sampling, .. } = self.bundle.manifest();
+        let dimensions = profile.dimensions()?;
+        let (grid, Dimensions { lat_h, lat_w, lat_t, frames, .. }) = (profile.grid(dimensions), dimensions);
+        let start = Instant::now();
+        let report = |stage: Stage| {
+            let seconds = start.elapsed().as_secs_f64();
+            tracing::info!(warm_up.shot = %profile, warm_up.seconds = seconds, "warmed up: {}", stage.name());
+        };
+        let (text_len, text_dim) = (nets.transformer.text_len, nets.transformer.text_dim);
+        TextEncoder::new(&self.engine, &nets.text_encoder, &self.text_encoder).encode(
+            &[0],
+            text_len,
+            stop,
+        )?;
+        report(Stage::Text);
+
+        let condition = nets.transformer.condition_channels();
+        // Two chunks are one of each kind.
+        let (lat_t, frames) = (lat_t.min(2), frames.min(1 + vae::TEMPORAL));
+        if condition > 0 {
+            let mut codec = VideoCodec::new(&self.engine, &nets.vae, &self.vae, lat_h, lat_w);
+            codec.encode_clip(&[], frames, stop, || Ok(()))?;
+            report(Stage::Encode);
+        }
+
+        let latents = |channels: usize| Array4::zeros([channels, grid.frames, grid.height, grid.width]);
+        let times = positions(profile.memory, grid.frames - profile.memory, sampling.memory_stride);
+        let known = (condition > 0).then(|| latents(condition));
+        let known = known.as_ref().map(|latents| latents.view());
+        let mut denoiser = Denoiser::new(&self.engine, &nets.transformer, &self.high, grid, &times, known)?;
+        let prompt = Array2::zeros([text_len, text_dim]);
+        let mut expert = denoiser.expert(&self.high, &prompt, &prompt, stop)?;
+        denoiser.velocity(&mut expert, &latents(LATENT_CHANNELS), 999, 1.0, stop)?;
+        drop((expert, denoiser));
+        report(Stage::Denoise);
+
+        let mut codec = VideoCodec::new(&self.engine, &nets.vae, &self.vae, lat_h, lat_w);
+        codec.decode(Array4::zeros([LATENT_CHANNELS, lat_t, lat_h, lat_w]).view(), stop, |_| Ok(()))?;
+        report(Stage::Decode);
+        Ok(())
     }
 
     /// As [`Generator::generate`], also keeping what each stage computed.
@@ -137,7 +191,6 @@ impl ShotPipeline {
         };
         let (tokens, prompt) = encode(run, "prompt", 1, &run.request.prompt)?;
         let (_, negative) = encode(run, "negative prompt", 2, &run.request.negative_prompt)?;
-        self.text_encoder.set_aside();
         run.keep("prompt_embeds", &prompt);
         run.keep("negative_prompt_embeds", &negative);
         Ok((tokens, [prompt, negative]))
@@ -224,8 +277,6 @@ impl ShotPipeline {
     ) -> Result<Sample, PipelineError> {
         let done = self.steps(run, dimensions, &mut sample, condition, embeds);
         done.inspect_err(|e| run.offer_if_stopped(e, &sample))?;
-        self.high.set_aside();
-        self.low.set_aside();
         run.keep("latent", &sample.latents);
         Ok(sample)
     }
@@ -250,7 +301,7 @@ impl ShotPipeline {
         let times = positions(memory, dimensions.lat_t, defaults.memory_stride);
         let mut denoiser =
             Denoiser::new(&self.engine, &nets.transformer, &self.high, grid, &times, condition)?;
-        let mut expert: Option<(bool, super::denoiser::Contexts)> = None;
+        let mut expert: Option<(bool, Expert<'_>)> = None;
         let (first, steps) = (sample.solver.step_index(), sampling.steps);
         run.progress(Stage::Denoise, first, steps)?;
         for (i, timestep) in sample.solver.timesteps().to_vec().into_iter().enumerate().skip(first) {
@@ -260,18 +311,12 @@ impl ShotPipeline {
             } else {
                 (&self.low, sampling.guidance.low)
             };
-            let contexts = match expert {
-                Some((of_high, contexts)) if of_high == is_high => contexts,
-                _ => {
-                    // The experts take turns once, at the boundary.
-                    let other = if is_high { &self.low } else { &self.high };
-                    other.set_aside();
-                    denoiser.contexts(weights, prompt, negative, run.stop)?
-                }
+            // The experts take turns once, at the boundary; one goes before the other comes.
+            let (_, working) = match expert.take().filter(|(of_high, _)| *of_high == is_high) {
+                Some(same) => expert.insert(same),
+                None => expert.insert((is_high, denoiser.expert(weights, prompt, negative, run.stop)?)),
             };
-            let velocity =
-                denoiser.velocity(weights, &contexts, &sample.latents, timestep, guidance, run.stop)?;
-            expert = Some((is_high, contexts));
+            let velocity = denoiser.velocity(working, &sample.latents, timestep, guidance, run.stop)?;
             let Sample { latents, solver } = sample;
             let values = latents.as_slice_mut().expect("noise is contiguous");
             solver.step(&velocity, values)?;

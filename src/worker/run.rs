@@ -192,6 +192,10 @@ impl Worker {
             cost: Duration::ZERO,
         };
         let shot = model.generator.generate(&request, resume, &mut saver, stop).map_err(|e| {
+            if e.is_device_lost() {
+                tracing::error!(error = %e, "the device is lost to this process; another has to go on");
+                self.shutdown.cancel();
+            }
             match failure::of_pipeline(&e) {
                 Some(failure) => failed(failure),
                 None => Ending::GivenBack,

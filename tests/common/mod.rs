@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod nets;
+pub mod pipelines;
 pub mod service;
 
 use std::collections::BTreeMap;

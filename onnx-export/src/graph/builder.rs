@@ -1,10 +1,12 @@
 //! The builder: values with static shapes, nodes in the order they are made.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use prost::Message;
+use sha2::{Digest, Sha256};
 
-use super::{DataType, Lowering, Port, WeightSpec};
+use super::{DataType, GraphMemory, GraphSpec, Lowering, Port, WeightSpec};
 use crate::proto::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
     TypeProto, ValueInfoProto, attribute_proto, tensor_shape_proto, type_proto,
@@ -48,12 +50,37 @@ pub struct Graph {
     pub weights: Vec<Port>,
     /// Results, in order.
     pub outputs: Vec<Port>,
+    /// Memory it takes while it runs, beside what is bound; an estimate.
+    pub memory: GraphMemory,
 }
 
 impl Graph {
     /// The serialised model.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.model.encode_to_vec()
+    }
+
+    /// What has to be known of the graph to run it or to plan for it.
+    pub fn spec(&self) -> GraphSpec {
+        GraphSpec {
+            name: self.name.clone(),
+            inputs: self.inputs.clone(),
+            weights: self.weights.clone(),
+            outputs: self.outputs.clone(),
+            memory: self.memory,
+        }
+    }
+
+    /// Makes the name inside the model tell its whole content, for compilers that keep what they compiled under that
+    /// name; gives it back.
+    pub fn name_by_content(&mut self) -> String {
+        let digest = Sha256::digest(self.to_bytes());
+        let digest: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{}_{digest}", self.name);
+        if let Some(graph) = &mut self.model.graph {
+            graph.name = Some(name.clone());
+        }
+        name
     }
 }
 
@@ -69,6 +96,8 @@ pub struct Builder<'a> {
     inputs: Vec<Port>,
     weights: Vec<Port>,
     outputs: Vec<Port>,
+    /// Bytes of each node's result.
+    sizes: HashMap<String, u64>,
     next_id: usize,
 }
 
@@ -83,6 +112,7 @@ impl<'a> Builder<'a> {
             inputs: Vec::new(),
             weights: Vec::new(),
             outputs: Vec::new(),
+            sizes: HashMap::new(),
             next_id: 0,
         }
     }
@@ -183,6 +213,8 @@ impl<'a> Builder<'a> {
             attribute: attributes.iter().map(|(name, value)| value.to_proto(name)).collect(),
             ..Default::default()
         });
+        let bytes = dtype.size() * shape.iter().product::<usize>();
+        self.sizes.insert(name.to_string(), bytes as u64);
         Value { name, dtype, shape: shape.into() }
     }
 
@@ -193,6 +225,8 @@ impl<'a> Builder<'a> {
 
     /// Closes the graph.
     pub fn finish(self, name: &str) -> Graph {
+        let memory =
+            GraphMemory::of(&self.nodes, &self.initializers, &self.inputs, &self.outputs, &self.sizes);
         let model = ModelProto {
             ir_version: Some(10),
             producer_name: Some("storymem".into()),
@@ -216,7 +250,8 @@ impl<'a> Builder<'a> {
             }),
             ..Default::default()
         };
-        Graph { name: name.into(), model, inputs: self.inputs, weights: self.weights, outputs: self.outputs }
+        let Self { inputs, weights, outputs, .. } = self;
+        Graph { name: name.into(), model, inputs, weights, outputs, memory }
     }
 }
 

@@ -13,12 +13,14 @@ mod builder;
 pub mod cann;
 mod cpu;
 mod lowering;
+mod memory;
 mod ops;
 
 pub use builder::{Builder, Graph, Value};
 pub use cann::CannLowering;
 pub use cpu::CpuLowering;
 pub use lowering::{AttentionSpec, ConvSpec, Lowering};
+pub use memory::{GraphMemory, aligned};
 
 use serde::{Deserialize, Serialize};
 
@@ -72,4 +74,19 @@ pub struct Port {
     pub dtype: DataType,
     /// Static shape.
     pub shape: Vec<usize>,
+}
+
+/// A graph without its nodes: what has to be known to run it or to plan for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphSpec {
+    /// Name of the graph.
+    pub name: String,
+    /// Activations to bind, in order.
+    pub inputs: Vec<Port>,
+    /// Weights to bind; names relative to the prefix under which the graph is run.
+    pub weights: Vec<Port>,
+    /// Results, in order.
+    pub outputs: Vec<Port>,
+    /// Memory it takes while it runs, beside what is bound; an estimate.
+    pub memory: GraphMemory,
 }

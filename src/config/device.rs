@@ -1,0 +1,102 @@
+//! Settings of the devices.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use onnx_export::graph::CannLowering;
+use onnx_export::graph::cann::{Attention, Precision};
+
+use super::absolute_path;
+use crate::engine::{Bytes, Device, DeviceOptions};
+use crate::pipeline::Profile;
+
+/// Queries at a time where attention is in chunks and no number is given.
+const QUERIES: usize = 1024;
+
+/// How NPUs are used.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Ascend")]
+pub struct DeviceConfig {
+    /// Most memory to take of each NPU, such as `40GiB`; by default nearly all that is free
+    #[arg(long, value_name = "SIZE")]
+    pub device_memory: Option<Bytes>,
+    /// Where compiled graphs are kept [default: `storymem/graphs` in the user's cache]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute_path())]
+    pub graph_cache: Option<PathBuf>,
+    /// Attention by CANN's own operator (`flash`), or by plain ones over some queries at a time (`chunked` or `chunked:N`)
+    #[arg(long, value_name = "WAY", default_value = "flash", value_parser = parse_attention)]
+    pub attention: Attention,
+    /// In what the nets are computed: in the type of their weights, or all in f32, for comparisons
+    #[arg(long, value_enum, value_name = "TYPE", default_value_t)]
+    pub precision: PrecisionFlag,
+}
+
+/// See [`Precision`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionFlag {
+    /// Products in f16 where the weights are, norms and sums in f32.
+    #[default]
+    F16,
+    /// Everything in f32.
+    F32,
+}
+
+impl DeviceConfig {
+    /// As the engine takes it.
+    pub fn options(&self, device: Device) -> DeviceOptions {
+        let precision = match self.precision {
+            PrecisionFlag::F16 => Precision::F16,
+            PrecisionFlag::F32 => Precision::F32,
+        };
+        DeviceOptions {
+            device,
+            memory: self.device_memory,
+            graph_cache: self.graph_cache.clone(),
+            lowering: CannLowering { precision, attention: self.attention },
+        }
+    }
+
+    /// The flags that make another process use its device in the same way.
+    pub fn to_args(&self) -> Vec<OsString> {
+        let memory =
+            self.device_memory.map(|Bytes(bytes)| ["--device-memory".into(), bytes.to_string().into()]);
+        let cache = self.graph_cache.as_ref().map(|folder| ["--graph-cache".into(), folder.into()]);
+        let attention = match self.attention {
+            Attention::Flash => "flash".into(),
+            Attention::Chunked { queries } => format!("chunked:{queries}"),
+        };
+        let precision = match self.precision {
+            PrecisionFlag::F16 => "f16",
+            PrecisionFlag::F32 => "f32",
+        };
+        let other = ["--attention".into(), attention.into(), "--precision".into(), precision.into()];
+        memory.into_iter().flatten().chain(cache.into_iter().flatten()).chain(other).collect()
+    }
+}
+
+fn parse_attention(text: &str) -> Result<Attention, String> {
+    let queries = |number: &str| number.parse().ok().filter(|&queries| queries > 0);
+    match text.split_once(':') {
+        None if text == "flash" => Ok(Attention::Flash),
+        None if text == "chunked" => Ok(Attention::Chunked { queries: QUERIES }),
+        Some(("chunked", number)) => queries(number).map(|queries| Attention::Chunked { queries }).ok_or(()),
+        _ => Err(()),
+    }
+    .map_err(|()| format!("`{text}` is no way of attention; use `flash`, `chunked` or `chunked:N`"))
+}
+
+/// What is made ready before the first job.
+#[derive(Clone, Debug, Default, Args)]
+pub struct WarmUpConfig {
+    /// Compile the graphs for these shots before the first job: WIDTHxHEIGHTxFRAMESxMEMORY, with commas between several
+    #[arg(long, value_name = "SHOTS", value_delimiter = ',')]
+    pub warm_up: Vec<Profile>,
+}
+
+impl WarmUpConfig {
+    /// The flags that make another process warm up in the same way.
+    pub fn to_args(&self) -> Vec<OsString> {
+        self.warm_up.iter().flat_map(|profile| ["--warm-up".into(), profile.to_string().into()]).collect()
+    }
+}

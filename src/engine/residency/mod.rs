@@ -1,0 +1,120 @@
+//! What of the nets lies on a device, and when.
+//!
+//! Stages follow one another: the text encoder, then an expert, at the boundary the other, the autoencoder. Each holds
+//! the weights of one net, and lets go of them when it ends, so that two nets never compete for the memory. A [`Stage`]
+//! says what will run; from that and the device's budget a [`Plan`] follows, before anything is moved: the weights that
+//! belong to no layer lie on the device, of the layers as many as fit, and the others pass through two places in turns,
+//! one being filled while the other is computed with. At 832x480 a block of the transformer computes for a good part of
+//! a second and its 703 MB in f16 upload in well under a tenth of that, so an expert runs in a fraction of its size.
+//!
+//! On the CPU nothing is moved: the operating system is told which pages will be wanted next and which no more.
+
+mod mapped;
+mod plan;
+
+use onnx_export::graph::{GraphSpec, Port};
+use ort::value::DynValue;
+
+pub use plan::{Demand, Plan, TooSmall};
+pub(super) use plan::{device_bytes, graph_bytes};
+
+use super::cann::DeviceWeights;
+use super::weights::full_name;
+use super::{EngineError, Weights};
+use mapped::ReadAhead;
+
+/// What is run with one net's weights, from when they are held until they are let go of.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// Its name, for messages.
+    pub name: &'static str,
+    /// Graphs that are run with the weights that belong to no layer.
+    pub graphs: Vec<GraphSpec>,
+    /// The graph that is run for each layer, and what precedes each layer's weight names, in the order in which they
+    /// are run, over and over.
+    pub layers: Option<(GraphSpec, Vec<String>)>,
+    /// Bytes of the activations between graphs, as many as there ever are at one time.
+    pub activations: u64,
+}
+
+impl Stage {
+    /// A stage of one graph that is no layer's.
+    pub fn of_one(graph: &GraphSpec) -> Self {
+        let activations = bytes_of(graph.inputs.iter().chain(&graph.outputs));
+        Self { name: "graph", graphs: vec![graph.clone()], layers: None, activations }
+    }
+
+    /// The weights that belong to no layer.
+    pub(super) fn common(&self) -> impl Iterator<Item = &Port> {
+        let before = |i: usize| self.graphs[..i].iter().flat_map(|graph| &graph.weights);
+        let all =
+            self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
+        all.filter(move |&(i, port)| before(i).all(|earlier| earlier.name != port.name)).map(|(_, port)| port)
+    }
+
+    /// What precedes each layer's weight names.
+    pub(super) fn prefixes(&self) -> &[String] {
+        self.layers.as_ref().map_or(&[], |(_, prefixes)| prefixes)
+    }
+
+    /// The full names of the weights of one layer.
+    pub(super) fn layer_names(&self, layer: usize) -> impl Iterator<Item = String> {
+        let layers = self.layers.iter();
+        layers.flat_map(move |(graph, prefixes)| {
+            graph.weights.iter().map(move |port| full_name(&prefixes[layer], &port.name))
+        })
+    }
+}
+
+/// Bytes of ports on a device.
+pub fn bytes_of<'a>(ports: impl IntoIterator<Item = &'a Port>) -> u64 {
+    ports.into_iter().map(device_bytes).sum()
+}
+
+/// A net's weights, at hand for a stage; let go of when dropped.
+pub struct Held<'w> {
+    weights: &'w Weights,
+    place: Place,
+}
+
+enum Place {
+    Mapped(ReadAhead),
+    Device(Box<DeviceWeights>),
+}
+
+impl<'w> Held<'w> {
+    /// Where they lie in the mapped file.
+    pub(super) fn mapped(weights: &'w Weights, stage: &Stage) -> Self {
+        Self { weights, place: Place::Mapped(ReadAhead::new(weights, stage)) }
+    }
+
+    /// On a device.
+    pub(super) fn on_device(weights: &'w Weights, device: DeviceWeights) -> Self {
+        Self { weights, place: Place::Device(Box::new(device)) }
+    }
+
+    /// Gets the weights under `prefix` ready, and begins to fetch those that follow.
+    pub(super) fn enter(&mut self, prefix: &str) -> Result<(), EngineError> {
+        match &mut self.place {
+            Place::Mapped(ahead) => {
+                ahead.enter(self.weights, prefix);
+                Ok(())
+            }
+            Place::Device(device) => device.enter(prefix),
+        }
+    }
+
+    /// A weight under the prefix entered last, or one that belongs to no layer.
+    pub(super) fn value(&self, name: &str) -> Result<&DynValue, EngineError> {
+        match &self.place {
+            Place::Mapped(_) => self.weights.value(name),
+            Place::Device(device) => device.value(name),
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.weights.set_aside();
+    }
+}
