@@ -2,9 +2,12 @@
 //!
 //! The tolerances for f16 follow from its rounding, 2^-11 of a value at most and some 2e-4 in the mean square. A block
 //! rounds the inputs and the result of each product, and sums of many terms average it, so a net of few blocks is off by
-//! one or two roundings: 3e-4 was measured for the velocity and 1.1e-3 for the embeddings, whose last norm follows
+//! a few roundings: 3e-4 was measured for the velocity and 1.1e-3 for the embeddings, whose last norm follows
 //! products without a residual to dominate them. Three times the measured is allowed. The reference itself has
 //! weights in f32; rounding those costs as much again, on any device.
+//!
+//! ONNX Runtime's CPU provider has few kernels in f16 and leaves values in f32 from one operator to the next where it can,
+//! so this is less than an NPU rounds, and nothing overflows; that shows where the emulator of CANN rounds (6e-4).
 
 use onnx_export::graph::CannLowering;
 use storymem::engine::{Device, Engine};
@@ -79,8 +82,9 @@ fn in_f16_every_net_agrees_with_the_reference() {
 fn flash_and_chunked_attention_agree() {
     let mut comparison = Comparison::default();
     let chunked = run(CHUNKED, transformer, F16_BUNDLE);
-    // They differ in where they round: the scores and probabilities of chunks are rounded to f16.
-    comparison.check_all(&against(run(FLASH, transformer, F16_BUNDLE), &chunked), 3e-4);
+    // They differ in where they round: of chunks, the scores and the probabilities are rounded to f16 as well. 2.5e-4
+    // was measured.
+    comparison.check_all(&against(run(FLASH, transformer, F16_BUNDLE), &chunked), 6e-4);
     comparison.finish();
 }
 
