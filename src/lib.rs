@@ -5,7 +5,9 @@
 
 pub mod api;
 pub mod cli;
+pub mod compare;
 pub mod config;
+pub mod doctor;
 pub mod engine;
 pub mod pipeline;
 pub mod queue;

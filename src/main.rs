@@ -13,6 +13,8 @@ enum Command {
     Generate(cli::generate::Args),
     Serve(cli::serve::Args),
     Worker(cli::worker::Args),
+    Doctor(cli::doctor::Args),
+    Compare(cli::compare::Args),
     Openapi(cli::openapi::Args),
 }
 
@@ -23,6 +25,8 @@ fn main() -> ExitCode {
         Command::Generate(args) => cli::generate::run(args),
         Command::Serve(args) => cli::serve::run(args),
         Command::Worker(args) => cli::worker::run(args),
+        Command::Doctor(args) => cli::doctor::run(args),
+        Command::Compare(args) => cli::compare::run(args),
         Command::Openapi(args) => cli::openapi::run(args),
     };
     match result {
