@@ -121,16 +121,14 @@ impl Profile {
         let mut stages = vec![text_encoder::stage(text, &layer, &norm)];
 
         let coder = |build: &dyn Fn(Builder<'_>, Chunk) -> Graph| {
-            let [first, next] =
-                [Chunk::First, Chunk::Next].map(|chunk| spec(Net::Vae, "", &|g| build(g, chunk)));
+            let [first, next] = [Chunk::First, Chunk::Next].map(|chunk| spec(Net::Vae, "", &|g| build(g, chunk)));
             codec::stage(&first, &next)
         };
         if nets.transformer.condition_channels() > 0 {
             stages.push(coder(&|g, chunk| vae::encode(g, &nets.vae, chunk, lat_h, lat_w)));
         }
         let net = &nets.transformer;
-        let high =
-            |prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| spec(Net::TransformerHigh, prefix, build);
+        let high = |prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| spec(Net::TransformerHigh, prefix, build);
         let graphs: [GraphSpec; 4] = [
             high("", &|g| wan::context(g, net)),
             high("", &|g| wan::prologue(g, net, grid)),

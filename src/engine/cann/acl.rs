@@ -210,9 +210,7 @@ impl Acl {
         // SAFETY: CANN returns a string that stays until this thread's next call, or nothing.
         let text = unsafe { text((self.recent_error)()) };
         // It is of many lines, the first of which says what went wrong.
-        let text = text.and_then(|text| {
-            Some(format!(": {}", text.lines().find(|line| !line.trim().is_empty())?.trim()))
-        });
+        let text = text.and_then(|text| Some(format!(": {}", text.lines().find(|line| !line.trim().is_empty())?.trim())));
         Err(AclError { call, code, text: text.unwrap_or_default() })
     }
 }

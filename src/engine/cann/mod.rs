@@ -26,14 +26,12 @@ use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use sha2::{Digest, Sha256};
 
 pub use acl::AclError;
-pub(super) use memory::Buffer;
 pub use survey::{Ascend, NpuFacts};
+pub(super) use memory::Buffer;
 pub(super) use weights::DeviceWeights;
 
 use super::residency::{Demand, Plan, Stage};
-use super::{
-    Bytes, Device, DeviceOptions, EngineError, Held, Runtime, StopToken, Tensor, Weights, flash_attention,
-};
+use super::{Bytes, Device, DeviceOptions, EngineError, Held, Runtime, StopToken, Tensor, Weights, flash_attention};
 use acl::Acl;
 use cache::GraphCache;
 use memory::{Memory, Purpose, Reservation};
@@ -57,11 +55,7 @@ impl Npu {
     ///
     /// # Errors
     /// When it can't be used, or the process has another one or uses it in another way.
-    pub(super) fn claim(
-        runtime: &Runtime,
-        id: u32,
-        options: &DeviceOptions,
-    ) -> Result<Arc<Self>, EngineError> {
+    pub(super) fn claim(runtime: &Runtime, id: u32, options: &DeviceOptions) -> Result<Arc<Self>, EngineError> {
         let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, npu)) = &*claimed {
             if of == options {
@@ -100,19 +94,15 @@ impl Npu {
         // A first session loads the provider and initialises CANN, or says why that can't be.
         let probe = session(runtime, options.lowering, id, &probe().to_bytes());
         drop(probe.map_err(|error| refuse(error.to_string()))?);
-        let soc =
-            acl.soc_name().ok_or_else(|| refuse("CANN does not name the chip; see `npu-smi info`".into()))?;
+        let soc = acl.soc_name().ok_or_else(|| refuse("CANN does not name the chip; see `npu-smi info`".into()))?;
         acl.set_device(id).map_err(|source| EngineError::Acl { device, source })?;
 
         let cann = match acl.version() {
             Some(version) => version,
-            None => {
-                file_identity(acl.path()).map_err(|e| refuse(format!("`{}`: {e}", acl.path().display())))?
-            }
+            None => file_identity(acl.path()).map_err(|e| refuse(format!("`{}`: {e}", acl.path().display())))?,
         };
         let build = file_identity(&provider).map_err(|e| refuse(format!("`{}`: {e}", provider.display())))?;
-        let parts =
-            [&*soc, &*format!("cann-{cann}"), &*format!("provider-{build}"), &*options.lowering.to_string()];
+        let parts = [&*soc, &*format!("cann-{cann}"), &*format!("provider-{build}"), &*options.lowering.to_string()];
         let cache = GraphCache::enter(options.graph_cache.as_deref(), &parts)?;
         tracing::info!(
             device.id = id,

@@ -41,8 +41,7 @@ impl Stage {
     /// The weights that belong to no layer.
     pub(super) fn common(&self) -> impl Iterator<Item = &Port> {
         let before = |i: usize| self.graphs[..i].iter().flat_map(|graph| &graph.weights);
-        let all =
-            self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
+        let all = self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
         all.filter(move |&(i, port)| before(i).all(|earlier| earlier.name != port.name)).map(|(_, port)| port)
     }
 

@@ -32,11 +32,7 @@ impl Demand {
             graphs: graphs().map(|graph| graph.memory.total()).sum(),
             activations: stage.activations,
             common: stage.common().map(device_bytes).sum(),
-            layers: stage
-                .layers
-                .iter()
-                .flat_map(|(graph, prefixes)| vec![layer(graph); prefixes.len()])
-                .collect(),
+            layers: stage.layers.iter().flat_map(|(graph, prefixes)| vec![layer(graph); prefixes.len()]).collect(),
         }
     }
 
@@ -161,8 +157,9 @@ mod tests {
 
     fn demands() -> impl Strategy<Value = Demand> {
         let sizes = || 0..10_000u64;
-        (sizes(), sizes(), sizes(), prop::collection::vec(1..1_000u64, 0..50))
-            .prop_map(|(graphs, activations, common, layers)| Demand { graphs, activations, common, layers })
+        (sizes(), sizes(), sizes(), prop::collection::vec(1..1_000u64, 0..50)).prop_map(
+            |(graphs, activations, common, layers)| Demand { graphs, activations, common, layers },
+        )
     }
 
     proptest! {
