@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use onnx_export::bundle::Bundle;
 use tokio::net::TcpListener;
+use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -76,6 +78,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
+    for device in args.devices.iter().flatten() {
+        check(&args, *device).await?;
+    }
     let mut manifests = Vec::new();
     for path in &args.bundle.bundles {
         manifests.push(Bundle::open(path)?.manifest().clone());
@@ -119,15 +124,45 @@ async fn recover(queue: Queue, shutdown: CancellationToken) {
     }
 }
 
+/// Makes sure that an NPU can be used, by a worker that does nothing else: a service that can't make anything should say
+/// so at its start. The CPU can always be used.
+async fn check(args: &Args, device: Device) -> anyhow::Result<()> {
+    if device == Device::Cpu {
+        return Ok(());
+    }
+    let program = std::env::current_exe().context("can't find this program's own file")?;
+    let mut worker = Command::new(program);
+    worker.args(worker_args(args, device)).arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = worker.output().await.with_context(|| format!("device `{device}` can't be checked"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    match String::from_utf8_lossy(&output.stdout).trim() {
+        "" => bail!("the process that checked device `{device}` ended with {}", output.status),
+        reason => bail!("{reason}"),
+    }
+}
+
 fn supervisor(
     args: &Args,
     device: Device,
     queue: &Queue,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Supervisor> {
+    Ok(Supervisor {
+        queue: queue.clone(),
+        program: std::env::current_exe().context("can't find this program's own file")?,
+        args: [worker_args(args, device), vec!["--supervised".into()]].concat(),
+        device: device.to_string(),
+        shutdown: shutdown.clone(),
+        grace: Duration::from_secs(args.stop_seconds),
+    })
+}
+
+/// The command that starts a worker for a device.
+fn worker_args(args: &Args, device: Device) -> Vec<OsString> {
     let flag = |name: &str, value: &Path| [OsString::from(name), value.into()];
-    let mut worker =
-        vec![OsString::from("worker"), "--supervised".into(), "--device".into(), device.to_string().into()];
+    let mut worker = vec![OsString::from("worker"), "--device".into(), device.to_string().into()];
     worker.extend(args.bundle.bundles.iter().flat_map(|bundle| flag("--bundle", bundle)));
     worker.extend(flag("--data-dir", &args.data.data_dir));
     worker.extend(args.runtime.to_args());
@@ -135,12 +170,5 @@ fn supervisor(
     worker.extend(args.warm_up.to_args());
     worker.extend(args.queue.to_args().map(OsString::from));
     worker.extend(args.log.to_args().map(OsString::from));
-    Ok(Supervisor {
-        queue: queue.clone(),
-        program: std::env::current_exe().context("can't find this program's own file")?,
-        args: worker,
-        device: device.to_string(),
-        shutdown: shutdown.clone(),
-        grace: Duration::from_secs(args.stop_seconds),
-    })
+    worker
 }

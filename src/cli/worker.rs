@@ -43,6 +43,9 @@ pub struct Args {
     /// Stop when the standard input ends
     #[arg(long, hide = true)]
     supervised: bool,
+    /// Only open the bundles on the device, and say on the standard output what prevents it
+    #[arg(long, hide = true)]
+    check: bool,
 }
 
 /// Runs the command until SIGTERM or Ctrl-C.
@@ -51,6 +54,9 @@ pub struct Args {
 /// When a bundle, the device or the data directory can't be used.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.log.init()?;
+    if args.check {
+        return open(&args, &StopToken::default()).map(drop).inspect_err(|error| println!("{error:#}"));
+    }
     // One thread suffices for the lease; the others are the model's.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let shutdown = CancellationToken::new();
@@ -79,7 +85,7 @@ fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Vec<Model>> {
     let runtime = Runtime::load(&args.runtime.options(args.device))?;
     let open = |path| {
         let pipeline = ShotPipeline::open(path, runtime.clone(), args.use_of.options(args.device))?;
-        for profile in &args.warm_up.warm_up {
+        for profile in args.warm_up.warm_up.iter().filter(|_| !args.check) {
             pipeline.warm_up(profile, stop)?;
         }
         let (digest, variant) = (pipeline.digest().to_owned(), pipeline.manifest().variant);

@@ -1,6 +1,7 @@
 //! Compiled graphs and their runs.
 
 use std::borrow::Cow;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use onnx_export::graph::{Builder, CannLowering, CpuLowering, DataType, Graph, GraphSpec, Lowering};
@@ -8,7 +9,7 @@ use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{Session, SessionInputValue};
 use ort::value::DynValue;
 
-use super::cann::{self, Npu, OnNpu};
+use super::cann::{Npu, OnNpu};
 use super::weights::full_name;
 use super::{
     Device, DeviceOptions, EngineError, Held, NpuFacts, Runtime, Stage, StopToken, Tensor, Weights,
@@ -90,21 +91,29 @@ impl Engine {
         let stored = |name: &str| weights.dtype(&full_name(prefix, name)).unwrap_or(DataType::F32);
         let mut graph = build(Builder::new(&*self.lowering, &stored));
         let spec = graph.spec();
-        let refused = |source| EngineError::Compile { graph: graph.name.clone(), source };
+        let refused = |source| EngineError::Compile { graph: spec.name.clone(), source };
         let (session, npu) = match &self.target {
             Target::Cpu => (session(&self.runtime, false, &graph.to_bytes()).map_err(refused)?, None),
             Target::CpuAsNpu => (session(&self.runtime, true, &graph.to_bytes()).map_err(refused)?, None),
             Target::Npu(npu) => {
                 let key = graph.name_by_content();
                 let compiled = npu.compile(&self.runtime, key, &graph.to_bytes(), spec.memory);
-                let (session, on_npu) = compiled.map_err(|error| match error {
-                    cann::Error::Ort(source) => EngineError::Compile { graph: spec.name.clone(), source },
-                    cann::Error::Engine(error) => error,
-                })?;
+                let (session, on_npu) = compiled.map_err(refused)?;
                 (session, Some(on_npu))
             }
         };
-        Ok(Compiled { spec, session, npu })
+        Ok(Compiled { spec, session: ManuallyDrop::new(session), npu })
+    }
+
+    /// Makes sure that a stage fits into the device's memory.
+    ///
+    /// # Errors
+    /// When it does not, with what would.
+    pub fn check(&self, stage: &Stage) -> Result<(), EngineError> {
+        match &self.target {
+            Target::Cpu | Target::CpuAsNpu => Ok(()),
+            Target::Npu(npu) => npu.plan(stage).map(drop),
+        }
     }
 
     /// Takes `weights` to where the graphs of `stage` can use them, for as long as the result lives.
@@ -150,9 +159,17 @@ impl Engine {
 /// A graph ready to run.
 pub struct Compiled {
     spec: GraphSpec,
-    // Declared before what it takes of an NPU, so that it is gone when that is counted as free.
-    session: Session,
+    session: ManuallyDrop<Session>,
     npu: Option<OnNpu>,
+}
+
+impl Drop for Compiled {
+    fn drop(&mut self) {
+        if self.npu.as_ref().is_none_or(OnNpu::may_be_released) {
+            // SAFETY: this is the only place that drops it, and nothing uses it any more.
+            unsafe { ManuallyDrop::drop(&mut self.session) }
+        }
+    }
 }
 
 impl Compiled {

@@ -45,21 +45,18 @@ impl<'a> Denoiser<'a> {
         times: &[i64],
         condition: Option<ArrayView4<'_, f32>>,
     ) -> Result<Self, PipelineError> {
+        let context = engine.compile(weights, "", |g| wan::context(g, config))?;
+        let prologue = engine.compile(weights, "", |g| wan::prologue(g, config, grid))?;
+        let block = engine.compile(weights, &wan::block_prefix(0), |g| wan::block(g, config, grid))?;
+        let epilogue = engine.compile(weights, "", |g| wan::epilogue(g, config, grid))?;
+        // Before anything is taken to the device.
+        engine.check(&stage(config, [&context, &prologue, &block, &epilogue].map(Compiled::spec)))?;
+
         let (cos, sin) = wan::rotary_table(config, grid, times);
         let table = [grid.tokens(), config.head_dim() / 2];
-        Ok(Self {
-            engine,
-            config,
-            context: engine.compile(weights, "", |g| wan::context(g, config))?,
-            prologue: engine.compile(weights, "", |g| wan::prologue(g, config, grid))?,
-            block: engine.compile(weights, &wan::block_prefix(0), |g| wan::block(g, config, grid))?,
-            epilogue: engine.compile(weights, "", |g| wan::epilogue(g, config, grid))?,
-            condition: condition
-                .map(|c| engine.upload(c.shape(), c.iter().copied().collect()))
-                .transpose()?,
-            cos: engine.upload(&table, cos)?,
-            sin: engine.upload(&table, sin)?,
-        })
+        let condition = condition.map(|c| engine.upload(c.shape(), c.iter().copied().collect())).transpose()?;
+        let (cos, sin) = (engine.upload(&table, cos)?, engine.upload(&table, sin)?);
+        Ok(Self { engine, config, context, prologue, block, epilogue, condition, cos, sin })
     }
 
     /// Puts the expert with these weights to work on two prompts' embeddings, each `[text_len, text_dim]`. Only one can

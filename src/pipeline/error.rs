@@ -52,6 +52,11 @@ impl From<EngineError> for PipelineError {
 }
 
 impl PipelineError {
+    /// Whether the process can't use its device any more; see [`EngineError::is_device_lost`].
+    pub fn is_device_lost(&self) -> bool {
+        matches!(self, Self::Engine(error) if error.is_device_lost())
+    }
+
     /// A stable word for the kind of failure, as in a job's `error.code`.
     pub fn code(&self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub mod nets;
+pub mod pipelines;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -101,11 +101,11 @@ pub fn transformer(engine: &Engine, flags: &[&str]) -> Vec<Output> {
                 let weights = weights(&bundle, net);
                 let mut denoiser =
                     Denoiser::new(engine, config, &weights, grid, &times, Some(condition)).unwrap();
-                let mut expert = denoiser.expert(&weights, &context, &context, &stop).unwrap();
+                let mut working = denoiser.expert(&weights, &context, &context, &stop).unwrap();
                 // At a guidance scale of 1 the result is the prompt's branch alone; the other scale has both.
                 for guidance in [1.0, 3.5] {
                     let velocity =
-                        denoiser.velocity(&mut expert, &latents, timestep, guidance, &stop).unwrap();
+                        denoiser.velocity(&mut working, &latents, timestep, guidance, &stop).unwrap();
                     let value = ArrayD::from_shape_vec(latents.shape(), velocity).unwrap();
                     let name = format!("{case}_{expert}_{label}");
                     let what = format!("{tree} {name} at guidance {guidance}");

@@ -29,7 +29,14 @@ const VAE_GAIN: f32 = 1.4;
 /// # Errors
 /// When something exists at `out`, or it can't be written.
 pub fn write(out: &Path) -> Result<Manifest, WriteError> {
-    let manifest = manifest();
+    write_like(out, manifest())
+}
+
+/// Writes a bundle with random weights for the nets of any manifest.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_like(out: &Path, manifest: Manifest) -> Result<Manifest, WriteError> {
     let mut bundle = BundleWriter::create(out)?;
     for net in Net::ALL {
         let tensors = manifest.tensors(net);

@@ -247,13 +247,13 @@ impl Coder<'_, '_> {
         if !temporal {
             return x;
         }
-        let (weight, bias) = self.conv_weights(&format!("{name}.time_conv"), &[channels, channels, 3, 1, 1]);
         let mut cache = x.shape().to_vec();
         cache[2] = 1;
         let past = (self.chunk == Chunk::Next).then(|| self.past(&cache));
         let newest = self.g.last(&x, 2, 1);
         self.hand_on(&newest);
         let Some(past) = past else { return x };
+        let (weight, bias) = self.conv_weights(&format!("{name}.time_conv"), &[channels, channels, 3, 1, 1]);
         let x = self.g.concat(&[&past, &x], 2);
         self.g.conv(&x, &weight, &bias, ConvSpec { strides: &[2, 1, 1], pads: &[0; 6] })
     }
@@ -270,13 +270,13 @@ impl Coder<'_, '_> {
         let [_, channels, frames, rows, columns] = *x.shape() else {
             unreachable!("tensors here have five axes")
         };
-        let (weight, bias) = self.conv_weights(name, &[2 * channels, channels, 3, 1, 1]);
         if self.chunk == Chunk::First {
             // The first frame is passed over and not remembered either.
             let nothing = self.g.zeros(&[1, channels, 2, rows, columns]);
             self.hand_on(&nothing);
             return x.clone();
         }
+        let (weight, bias) = self.conv_weights(name, &[2 * channels, channels, 3, 1, 1]);
         let (x, weight) = self.with_past(x, &weight);
         let x = self.g.conv(&x, &weight, &bias, ConvSpec { strides: &[1, 1, 1], pads: &[0; 6] });
         // The halves of the channels are the even and the odd frames.

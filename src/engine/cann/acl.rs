@@ -3,6 +3,7 @@
 //! The library is opened at run time, like ONNX Runtime itself, so that one build of this program serves machines with
 //! an NPU and without. Signatures and numbers are those of CANN's `acl_rt.h`, `acl.h` and `rt_error_codes.h`.
 
+use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -36,8 +37,12 @@ pub struct AclError {
     pub text: String,
 }
 
-/// What the codes one meets mean, by their first digits: the third block of `rt_error_codes.h` is for parameters, the
-/// fourth for resources, the last for the device.
+/// A device without memory to give is otherwise as it was.
+pub(super) fn is_exhausted(code: i32) -> bool {
+    matches!(code, 200_000 | 207_001)
+}
+
+/// What a code means: in `rt_error_codes.h`, 1xxxxx is for wrong calls, 2xxxxx for resources, 5xxxxx for the device.
 fn meaning(code: i32) -> &'static str {
     match code {
         107_001 => "no such device",
@@ -95,12 +100,12 @@ impl Acl {
         };
         // What the first attempt said tells more: the second path is one nobody named.
         let library = open(LIBRARY).or_else(|error| open(FALLBACK).map_err(|_| error));
-        let library: &'static Library = Box::leak(Box::new(library.map_err(|error| error.to_string())?));
+        let library: &'static Library = Box::leak(Box::new(library.map_err(said)?));
         macro_rules! function {
             ($name:literal) => {{
                 // SAFETY: the type the symbol is given is that of the function in CANN's headers.
                 let symbol = unsafe { library.get($name) };
-                *symbol.map_err(|error| error.to_string())?
+                *symbol.map_err(said)?
             }};
         }
         // SAFETY: as above.
@@ -213,6 +218,11 @@ impl Acl {
         let text = text.and_then(|text| Some(format!(": {}", text.lines().find(|line| !line.trim().is_empty())?.trim())));
         Err(AclError { call, code, text: text.unwrap_or_default() })
     }
+}
+
+/// What the system's loader said.
+fn said(error: libloading::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| source.to_string())
 }
 
 /// An address on the device: not to be read or written by the host.

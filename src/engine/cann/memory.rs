@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onnx_export::graph::{DataType, aligned};
@@ -13,7 +14,7 @@ use ort::sys::{
 };
 use ort::value::DynValue;
 
-use super::acl::{Acl, AclError, Address};
+use super::acl::{Acl, AclError, Address, is_exhausted};
 use crate::engine::{Bytes, Device, EngineError};
 
 /// The number by which ONNX Runtime knows the maker of the device. By name alone it does not find the device's memory.
@@ -31,6 +32,7 @@ pub(super) struct Memory {
     budget: u64,
     info: NonNull<OrtMemoryInfo>,
     state: Mutex<State>,
+    failed: AtomicBool,
 }
 
 // SAFETY: the description of the memory is only read, and lives as long as the process.
@@ -79,11 +81,23 @@ impl Memory {
             Bytes(free)
         );
         let info = memory_info(device).map_err(EngineError::Tensor)?;
-        Ok(Arc::new(Self { acl, device, budget, info, state: Mutex::default() }))
+        let (state, failed) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Arc::new(Self { acl, device, budget, info, state, failed }))
     }
 
     pub(super) fn budget(&self) -> u64 {
         self.budget
+    }
+
+    /// Notes that the device failed. What it holds can't be given back: CANN refuses it, and the provider ends the
+    /// process where CANN does. So from here on it is left to the end of the process, which has to come.
+    pub(super) fn set_failed(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the device has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
 
     /// What is left of the budget for weights, when `activations` bytes of activations will exist at a time.
@@ -117,17 +131,10 @@ impl Memory {
         Ok(Buffer { memory: Arc::clone(self), address, bytes, purpose })
     }
 
-    /// Counts the memory of a compiled graph.
-    pub(super) fn reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, EngineError> {
-        let mut state = self.state();
-        if state.used() + bytes > self.budget {
-            self.free_spare(&mut state);
-        }
-        if state.used() + bytes > self.budget {
-            return Err(self.exhausted(state.used() + bytes));
-        }
-        state.graphs += bytes;
-        Ok(Reservation { memory: Arc::clone(self), bytes })
+    /// Counts the memory of a compiled graph, which CANN takes when it first runs.
+    pub(super) fn reserve(self: &Arc<Self>, bytes: u64) -> Reservation {
+        self.state().graphs += bytes;
+        Reservation { memory: Arc::clone(self), bytes }
     }
 
     /// Gives back the buffers that are not in use.
@@ -183,6 +190,9 @@ impl Memory {
     }
 
     fn free(&self, address: Address) {
+        if self.has_failed() {
+            return;
+        }
         let freed = self.call(|acl| {
             // SAFETY: buffers come from `malloc`; a buffer that is dropped or spare is not in use, as graphs and
             // copies end before their calls return.
@@ -200,7 +210,12 @@ impl Memory {
             false => self.acl.set_device(self.device).map(|()| CHOSEN.set(true)),
         };
         let result = choose().and_then(|()| call(&self.acl));
-        result.map_err(|source| EngineError::Acl { device: Device::Cann(self.device), source })
+        result.map_err(|source| {
+            if !is_exhausted(source.code) {
+                self.set_failed();
+            }
+            EngineError::Acl { device: Device::Cann(self.device), source }
+        })
     }
 
     fn exhausted(&self, wanted: u64) -> EngineError {

@@ -30,7 +30,7 @@ pub use survey::{Ascend, NpuFacts};
 pub(super) use memory::Buffer;
 pub(super) use weights::DeviceWeights;
 
-use super::residency::{Demand, Plan, Stage};
+use super::residency::{Demand, Plan, Stage, TooSmall};
 use super::{Bytes, Device, DeviceOptions, EngineError, Held, Runtime, StopToken, Tensor, Weights, flash_attention};
 use acl::Acl;
 use cache::GraphCache;
@@ -44,6 +44,7 @@ static CLAIMED: Mutex<Option<(DeviceOptions, Arc<Npu>)>> = Mutex::new(None);
 
 /// An NPU.
 pub(super) struct Npu {
+    id: u32,
     device: Device,
     lowering: CannLowering,
     memory: Arc<Memory>,
@@ -89,7 +90,8 @@ impl Npu {
         if let Ok(count) = acl.device_count()
             && id >= count
         {
-            return Err(refuse(format!("CANN has {count} devices here; `npu-smi info` lists them")));
+            let reason = format!("CANN sees {count} here, numbered from 0; `npu-smi info` lists them");
+            return Err(refuse(reason));
         }
         // A first session loads the provider and initialises CANN, or says why that can't be.
         let probe = session(runtime, options.lowering, id, &probe().to_bytes());
@@ -113,54 +115,47 @@ impl Npu {
             "an NPU is in use"
         );
         let memory = Memory::new(acl, id, options.memory)?;
-        Ok(Self { device, lowering: options.lowering, memory, cache })
+        Ok(Self { id, device, lowering: options.lowering, memory, cache })
     }
 
-    /// Prepares a graph. CANN compiles it when it first runs.
+    /// Prepares a graph, whose name in `model` is `key` and tells its content. CANN compiles it when it first runs.
     pub(super) fn compile(
         self: &Arc<Self>,
         runtime: &Runtime,
         key: String,
         model: &[u8],
         memory: GraphMemory,
-    ) -> Result<(Session, OnNpu), Error> {
-        let Device::Cann(id) = self.device else { unreachable!("an NPU is a CANN device") };
-        let session = session(runtime, self.lowering, id, model).map_err(Error::Ort)?;
-        let memory = self.memory.reserve(memory.total()).map_err(Error::Engine)?;
+    ) -> Result<(Session, OnNpu), ort::Error> {
+        let session = session(runtime, self.lowering, self.id, model)?;
+        let memory = self.memory.reserve(memory.total());
         Ok((session, OnNpu { npu: Arc::clone(self), key, memory, has_run: false }))
+    }
+
+    /// How a stage's weights fit beside what it runs.
+    pub(super) fn plan(&self, stage: &Stage) -> Result<Plan, EngineError> {
+        Plan::new(Demand::of(stage), self.memory.budget()).map_err(|too_small| self.refuse(stage, too_small))
+    }
+
+    fn refuse(&self, stage: &Stage, TooSmall { budget, least }: TooSmall) -> EngineError {
+        let (device, stage) = (self.device, stage.name);
+        EngineError::DeviceMemory { device, stage, budget: Bytes(budget), least: Bytes(least) }
     }
 
     /// Takes weights to the device, as many as the budget has room for.
     pub(super) fn hold<'w>(&self, weights: &'w Weights, stage: &Stage) -> Result<Held<'w>, EngineError> {
         // Sizes of activations change from stage to stage.
         self.memory.trim();
-        let mut demand = Demand::of(stage);
-        let plan = Plan::new(demand.clone(), self.memory.budget()).map_err(|too_small| {
-            EngineError::DeviceMemory {
-                device: self.device,
-                stage: stage.name,
-                budget: Bytes(too_small.budget),
-                least: Bytes(too_small.least),
-            }
-        })?;
-        // What other stages hold, or a graph has turned out to take, is not in the plan; it is rare, so the plan is
-        // made again with what is left.
-        let room = self.memory.room_for_weights(stage.activations);
-        let plan = if plan.demand.common + plan.staying() + plan.slots <= room {
-            plan
-        } else {
-            demand.graphs = 0;
-            demand.activations = 0;
-            Plan::new(demand, room).map_err(|too_small| {
-                let others = self.memory.budget() - room;
-                EngineError::DeviceMemory {
-                    device: self.device,
-                    stage: stage.name,
-                    budget: Bytes(self.memory.budget()),
-                    least: Bytes(too_small.least + others),
-                }
-            })?
-        };
+        let mut plan = self.plan(stage)?;
+        // What else is held, or a graph has turned out to take, is not in the plan. That is rare, and the plan is made
+        // again for what is left.
+        let (wanted, room) = (plan.weights(), self.memory.room_for_weights(stage.activations));
+        if wanted > room {
+            let budget = self.memory.budget().saturating_sub(wanted - room);
+            plan = Plan::new(plan.demand, budget).map_err(|TooSmall { least, .. }| {
+                let least = least + (wanted - room);
+                self.refuse(stage, TooSmall { budget: self.memory.budget(), least })
+            })?;
+        }
         tracing::info!(stage.name = stage.name, "memory for the {}: {plan}", stage.name);
         Ok(Held::on_device(weights, DeviceWeights::new(&self.memory, weights, stage, &plan)?))
     }
@@ -194,12 +189,6 @@ impl Npu {
         let value = unsafe { self.memory.value(buffer.address(), port.dtype, &port.shape) };
         Ok(Tensor { value: value.map_err(EngineError::Tensor)?, buffer: Some(buffer) })
     }
-}
-
-/// Why a graph can't be prepared.
-pub(super) enum Error {
-    Ort(ort::Error),
-    Engine(EngineError),
 }
 
 /// What a compiled graph is on an NPU, beside its session.
@@ -255,8 +244,16 @@ impl OnNpu {
             }
             result
         };
-        result?.map_err(failed)?;
+        result?.map_err(|source| {
+            self.npu.memory.set_failed();
+            failed(source)
+        })?;
         Ok(outputs)
+    }
+
+    /// Whether the session may be released: where the device has failed, that ends the process.
+    pub(super) fn may_be_released(&self) -> bool {
+        !self.npu.memory.has_failed()
     }
 }
 

@@ -119,9 +119,14 @@ impl Plan {
         self.sum(false)
     }
 
+    /// Bytes of weights on the device at most.
+    pub fn weights(&self) -> u64 {
+        self.demand.common + self.staying() + self.slots
+    }
+
     /// Bytes of the device in use at most.
     pub fn peak(&self) -> u64 {
-        self.demand.fixed() + self.staying() + self.slots
+        self.demand.graphs + self.demand.activations + self.weights()
     }
 
     fn sum(&self, stays: bool) -> u64 {
