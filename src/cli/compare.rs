@@ -111,25 +111,28 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         };
         write(path, &report).with_context(|| format!("can't write `{}`", path.display()))?;
     }
-    verdict(&nets, args.threshold, passed)
+    verdict(&nets, &args)
 }
 
-fn verdict(nets: &[NetReport], threshold: f64, passed: bool) -> anyhow::Result<()> {
+fn verdict(nets: &[NetReport], args: &Args) -> anyhow::Result<()> {
+    let threshold = args.threshold;
     let worst = nets.iter().filter_map(|net| Some((net.net, net.worst()?)));
     let error = |part: &Part| part.measure.relative_error.abs();
     let worst = worst.max_by(|(_, a), (_, b)| error(a).total_cmp(&error(b)));
     let (net, part) = worst.context("there are no nets to compare")?;
     let (net, name, error) = (net.name(), &part.part, error(part));
-    if passed {
+    let parts = nets.iter().flat_map(|net| &net.parts);
+    let off = parts.filter(|part| !part.measure.is_within(threshold)).count();
+    if off == 0 {
         println!("all parts are within {threshold}; the worst is `{net}`, {name}, at {error:.2e}");
         return Ok(());
     }
-    let off: Vec<&Part> =
-        nets.iter().flat_map(|net| &net.parts).filter(|part| !part.measure.is_within(threshold)).collect();
+    let remedy = match args.isolate {
+        true => "the errors are each part's own, so compare weights and kernels of the first that is off",
+        false => "run again with `--isolate` to see whose own error it is",
+    };
     bail!(
-        "{} parts are further off than {threshold}; the worst is `{net}`, {name}, at {error:.2e}; run again with \
-         `--isolate` to see whose own error it is",
-        off.len()
+        "{off} parts are further off than {threshold}; the worst is `{net}`, {name}, at {error:.2e}; {remedy}"
     )
 }
 

@@ -149,8 +149,10 @@ pub fn check_plan(report: &mut Report, stages: &[Stage], profile: &Profile, budg
 /// The plan of each stage as a table; without a budget, of a device that has room for everything.
 pub fn show_plan(stages: &[Stage], profile: &Profile, budget: Option<Bytes>) -> String {
     let mut text = match budget {
-        Some(budget) => format!("plan for {profile} in {budget}:\n"),
-        None => format!("plan for {profile} on a device with room for everything:\n"),
+        Some(budget) => format!("plan for {profile} in {budget}, stages in the order of a shot:\n"),
+        None => format!(
+            "plan for {profile} on a device with room for everything, stages in the order of a shot:\n"
+        ),
     };
     let cells = |cells: [&str; 8]| {
         let [stage, rest @ ..] = cells;
@@ -187,4 +189,37 @@ fn largest_activation(stage: &Stage) -> u64 {
     let graphs = stage.graphs.iter().chain(stage.layers.iter().map(|(graph, _)| graph));
     let ports = |graph: &GraphSpec| graph.inputs.iter().chain(&graph.outputs).map(|port| port.bytes()).max();
     graphs.filter_map(ports).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_shows_what_stays_and_what_is_moved() {
+        let mut manifest = onnx_export::demo::manifest();
+        manifest.nets.transformer.num_layers = 12;
+        let profile: Profile = "64x48x9x1".parse().unwrap();
+        let stages = profile.stages(&manifest, &CannLowering::default()).unwrap();
+        let transformer = stages.iter().find(|stage| stage.name == "transformer").unwrap();
+        let demand = Demand::of(transformer);
+        let layer = demand.layers[0];
+        let line = |budget: Option<u64>| {
+            let text = show_plan(&stages, &profile, budget.map(Bytes));
+            text.lines().find(|line| line.trim_start().starts_with("transformer")).unwrap().to_owned()
+        };
+        assert!(line(None).contains("12 of 12") && line(None).contains("0 bytes"), "{}", line(None));
+        let tight = line(Some(demand.least() + 3 * layer));
+        assert!(tight.contains("3 of 12") && tight.contains(&Bytes(9 * layer).to_string()), "{tight}");
+        assert!(line(Some(demand.least() - 1)).contains("too small"));
+
+        let outcome = |budget: u64| {
+            let mut report = Report::default();
+            check_plan(&mut report, std::slice::from_ref(transformer), &profile, Bytes(budget));
+            report.checks.remove(0)
+        };
+        assert!(outcome(demand.least()).text.contains("pass through"));
+        assert!(outcome(demand.least() + 12 * layer).text.contains("every net whole"));
+        assert_eq!(outcome(demand.least() - 1).outcome, super::super::Outcome::Problem);
+    }
 }
