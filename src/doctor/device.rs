@@ -119,6 +119,7 @@ fn check_cann(report: &mut Report) {
             name,
             "there are none; give the container `/dev/davinciN` and the driver, and see `npu-smi info`",
         ),
+        Ok(1) => report.ok(name, "`cann:0`"),
         Ok(count) => report.ok(name, format_args!("`cann:0` to `cann:{}`", count - 1)),
         Err(error) => report.problem(name, error),
     }
