@@ -59,7 +59,8 @@ impl DeviceConfig {
 
     /// The flags that make another process use its device in the same way.
     pub fn to_args(&self) -> Vec<OsString> {
-        let memory = self.device_memory.map(|Bytes(bytes)| ["--device-memory".into(), bytes.to_string().into()]);
+        let memory =
+            self.device_memory.map(|Bytes(bytes)| ["--device-memory".into(), bytes.to_string().into()]);
         let cache = self.graph_cache.as_ref().map(|folder| ["--graph-cache".into(), folder.into()]);
         let attention = match self.attention {
             Attention::Flash => "flash".into(),

@@ -53,12 +53,22 @@ pub enum EngineError {
         reason: String,
     },
     /// A call to the device failed.
-    #[error("device `{device}`: {source}")]
+    #[error("device `{device}`: {reason}")]
     Acl {
         /// The device.
         device: Device,
         /// The call.
-        source: AclError,
+        reason: AclError,
+    },
+    /// The device failed while a graph ran.
+    #[error("graph `{graph}` failed on `{device}`: {reason}")]
+    Graph {
+        /// The device.
+        device: Device,
+        /// Name of the graph.
+        graph: String,
+        /// The call.
+        reason: AclError,
     },
     /// A stage needs more of the device's memory than may be taken.
     #[error(
@@ -87,22 +97,22 @@ pub enum EngineError {
     #[error("a thread of the engine failed: {0}")]
     Thread(std::io::Error),
     /// ONNX Runtime refused a graph.
-    #[error("graph `{graph}` can't be prepared: {source}")]
+    #[error("graph `{graph}` can't be prepared: {reason}")]
     Compile {
         /// Name of the graph.
         graph: String,
         /// What ONNX Runtime said.
-        source: ort::Error,
+        reason: ort::Error,
     },
     /// A graph failed while it ran.
-    #[error("graph `{graph}` failed on `{device}`: {source}")]
+    #[error("graph `{graph}` failed on `{device}`: {reason}")]
     Run {
         /// Where it ran.
         device: Device,
         /// Name of the graph.
         graph: String,
         /// What ONNX Runtime said.
-        source: ort::Error,
+        reason: ort::Error,
     },
     /// A value can't be moved in or out of the engine.
     #[error("a tensor can't be moved in or out of the engine: {0}")]
@@ -139,7 +149,7 @@ impl EngineError {
     /// A call that failed or a graph that broke off leaves an NPU in a state that nothing but a new process clears.
     pub fn is_device_lost(&self) -> bool {
         match self {
-            Self::Acl { .. } | Self::Thread(_) => true,
+            Self::Acl { .. } | Self::Graph { .. } | Self::Thread(_) => true,
             Self::Run { device, .. } => matches!(device, Device::Cann(_)),
             _ => false,
         }

@@ -90,15 +90,17 @@ impl Engine {
         // A weight that is missing here is reported by name when it is bound.
         let stored = |name: &str| weights.dtype(&full_name(prefix, name)).unwrap_or(DataType::F32);
         let mut graph = build(Builder::new(&*self.lowering, &stored));
-        let spec = graph.spec();
-        let refused = |source| EngineError::Compile { graph: spec.name.clone(), source };
+        let mut spec = graph.spec();
+        let name = spec.name.clone();
+        let refused = |reason| EngineError::Compile { graph: name, reason };
         let (session, npu) = match &self.target {
             Target::Cpu => (session(&self.runtime, false, &graph.to_bytes()).map_err(refused)?, None),
             Target::CpuAsNpu => (session(&self.runtime, true, &graph.to_bytes()).map_err(refused)?, None),
             Target::Npu(npu) => {
                 let key = graph.name_by_content();
                 let compiled = npu.compile(&self.runtime, key, &graph.to_bytes(), spec.memory);
-                let (session, on_npu) = compiled.map_err(refused)?;
+                let (session, on_npu, memory) = compiled.map_err(refused)?;
+                spec.memory = memory;
                 (session, Some(on_npu))
             }
         };
@@ -239,7 +241,7 @@ fn run(
         });
         Ok(taken.collect())
     })?;
-    result.map_err(|source| EngineError::Run { device: Device::Cpu, graph: spec.name.clone(), source })
+    result.map_err(|reason| EngineError::Run { device: Device::Cpu, graph: spec.name.clone(), reason })
 }
 
 /// A session on the CPU.

@@ -54,7 +54,8 @@ impl<'a> Denoiser<'a> {
 
         let (cos, sin) = wan::rotary_table(config, grid, times);
         let table = [grid.tokens(), config.head_dim() / 2];
-        let condition = condition.map(|c| engine.upload(c.shape(), c.iter().copied().collect())).transpose()?;
+        let condition =
+            condition.map(|c| engine.upload(c.shape(), c.iter().copied().collect())).transpose()?;
         let (cos, sin) = (engine.upload(&table, cos)?, engine.upload(&table, sin)?);
         Ok(Self { engine, config, context, prologue, block, epilogue, condition, cos, sin })
     }

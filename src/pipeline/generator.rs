@@ -9,8 +9,8 @@ use std::time::Instant;
 use image::RgbImage;
 use ndarray::{Array2, Array3, Array4, ArrayView4, Axis, s};
 use onnx_export::bundle::{Bundle, BundleVariant, Manifest};
-use onnx_export::models::{Net, vae};
 use onnx_export::models::wan::LatentGrid;
+use onnx_export::models::{Net, vae};
 
 use super::codec::VideoCodec;
 use super::condition::{LATENT_CHANNELS, condition, positions};
@@ -86,7 +86,11 @@ impl ShotPipeline {
             tracing::info!(warm_up.shot = %profile, warm_up.seconds = seconds, "warmed up: {}", stage.name());
         };
         let (text_len, text_dim) = (nets.transformer.text_len, nets.transformer.text_dim);
-        TextEncoder::new(&self.engine, &nets.text_encoder, &self.text_encoder).encode(&[0], text_len, stop)?;
+        TextEncoder::new(&self.engine, &nets.text_encoder, &self.text_encoder).encode(
+            &[0],
+            text_len,
+            stop,
+        )?;
         report(Stage::Text);
 
         let condition = nets.transformer.condition_channels();
@@ -275,9 +279,7 @@ impl ShotPipeline {
             // The experts take turns once, at the boundary; one goes before the other comes.
             let (_, working) = match expert.take().filter(|(of_high, _)| *of_high == is_high) {
                 Some(same) => expert.insert(same),
-                None => {
-                    expert.insert((is_high, denoiser.expert(weights, prompt, negative, run.stop)?))
-                }
+                None => expert.insert((is_high, denoiser.expert(weights, prompt, negative, run.stop)?)),
             };
             let velocity = denoiser.velocity(working, &latents, timestep, guidance, run.stop)?;
             solver.step(&velocity, latents.as_slice_mut().expect("noise is contiguous"))?;

@@ -121,14 +121,16 @@ impl Profile {
         let mut stages = vec![text_encoder::stage(text, &layer, &norm)];
 
         let coder = |build: &dyn Fn(Builder<'_>, Chunk) -> Graph| {
-            let [first, next] = [Chunk::First, Chunk::Next].map(|chunk| spec(Net::Vae, "", &|g| build(g, chunk)));
+            let [first, next] =
+                [Chunk::First, Chunk::Next].map(|chunk| spec(Net::Vae, "", &|g| build(g, chunk)));
             codec::stage(&first, &next)
         };
         if nets.transformer.condition_channels() > 0 {
             stages.push(coder(&|g, chunk| vae::encode(g, &nets.vae, chunk, lat_h, lat_w)));
         }
         let net = &nets.transformer;
-        let high = |prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| spec(Net::TransformerHigh, prefix, build);
+        let high =
+            |prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| spec(Net::TransformerHigh, prefix, build);
         let graphs: [GraphSpec; 4] = [
             high("", &|g| wan::context(g, net)),
             high("", &|g| wan::prologue(g, net, grid)),
@@ -174,7 +176,7 @@ mod tests {
     fn full_size() -> Manifest {
         let mut manifest = onnx_export::demo::manifest();
         let nets = &mut manifest.nets;
-        nets.text_encoder = onnx_export::models::umt5::Umt5Config {
+        nets.text_encoder = umt5::Umt5Config {
             vocab_size: 256_384,
             d_model: 4096,
             d_kv: 64,
@@ -183,7 +185,7 @@ mod tests {
             num_layers: 24,
             ..nets.text_encoder.clone()
         };
-        nets.transformer = onnx_export::models::wan::WanConfig {
+        nets.transformer = wan::WanConfig {
             dim: 5120,
             ffn_dim: 13_824,
             freq_dim: 256,

@@ -144,17 +144,16 @@ impl Worker {
             }
         }
         let request = self.request(claim).map_err(failed)?;
-        let shot =
-            model.generator.generate(&request, keeper, stop).map_err(|e| {
-                if e.is_device_lost() {
-                    tracing::error!(error = %e, "the device is lost to this process; another has to go on");
-                    self.shutdown.cancel();
-                }
-                match failure::of_pipeline(&e) {
-                    Some(failure) => failed(failure),
-                    None => Ending::GivenBack,
-                }
-            })?;
+        let shot = model.generator.generate(&request, keeper, stop).map_err(|e| {
+            if e.is_device_lost() {
+                tracing::error!(error = %e, "the device is lost to this process; another has to go on");
+                self.shutdown.cancel();
+            }
+            match failure::of_pipeline(&e) {
+                Some(failure) => failed(failure),
+                None => Ending::GivenBack,
+            }
+        })?;
         keeper.progress(Progress { stage: Stage::Mp4, step: 0, steps: 1 });
         let fps = model.generator.manifest().sampling.fps;
         let (made, warnings) = publish::publish(&self.storage, &claim.lease, shot, &model.digest, fps)

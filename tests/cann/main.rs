@@ -14,3 +14,4 @@ mod faults;
 mod memory;
 mod nets;
 mod pipelines;
+mod serve;

@@ -19,7 +19,7 @@ use super::emulator::{DEVICE, Machine, engine};
 
 /// Steps with each expert.
 const STEPS: usize = 3;
-const LAYERS: usize = 12;
+const LAYERS: usize = 20;
 
 /// A transformer whose weights are most of what it needs, as in the full-size model.
 fn manifest() -> Manifest {
@@ -86,13 +86,16 @@ fn at_every_budget_the_memory_suffices_and_the_results_are_the_same() {
         assert_eq!(plan.stays.iter().filter(|&&stays| stays).count(), stay);
         let machine = Machine::new();
         let result = folder.path().join("result");
-        machine.run_part("memory::part_velocities", &[
-            ("BUDGET", budget.to_string()),
-            ("BUNDLE", bundle.display().to_string()),
-            ("RESULT", result.display().to_string()),
-            // One byte more would not be had.
-            ("CANN_EMULATOR_DEVICE_BYTES", budget.to_string()),
-        ]);
+        machine.run_part(
+            "memory::part_velocities",
+            &[
+                ("BUDGET", budget.to_string()),
+                ("BUNDLE", bundle.display().to_string()),
+                ("RESULT", result.display().to_string()),
+                // One byte more would not be had.
+                ("CANN_EMULATOR_DEVICE_BYTES", budget.to_string()),
+            ],
+        );
         let log = machine.log();
         println!("{plan}; peak {}", log.peak());
         assert!(log.peak() <= Bytes(budget));

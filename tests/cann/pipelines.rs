@@ -6,9 +6,9 @@ use super::emulator::Machine;
 
 /// In f16 on a bundle in f16, as nets are meant to run.
 ///
-/// A step's velocity is off by some 1e-3 (see `nets`), guidance multiplies the difference of two of them by its scale, and the
-/// solver adds steps up; the reference's experts are tiny and random, so they do not draw latents back to anything.
-/// Frames are the autoencoder's, in f32, of what the latents have become. The condition never meets f16.
+/// A step's velocity is off by 6e-4 (see `nets`) besides what the last one was, and guidance multiplies the difference of
+/// two of them by its scale: 2.1e-3 was measured. The solver averages over steps, so latents are off by less, 1.2e-3, and
+/// frames by about as much, as the autoencoder is in f32. Three times the measured is allowed.
 #[test]
 fn in_f16_every_stage_agrees_with_the_reference() {
     let machine = Machine::new();
@@ -16,15 +16,14 @@ fn in_f16_every_stage_agrees_with_the_reference() {
     for pipeline in PIPELINES {
         let tolerance = |stage: &str| match stage {
             "noise" => 1e-6,
-            "condition" => 1e-4,
-            "prompt_embeds" | "negative_prompt_embeds" => 6e-3,
-            _ => 1e-2,
+            "condition" => 2e-5,
+            _ => 6e-3,
         };
         let adapt = |command: &mut std::process::Command| {
             machine.adapt(command);
             command.args(["--device", "cann:0"]);
         };
-        pipeline.check(&["--dtype", "f16"], adapt, tolerance, 40.0, &mut comparison);
+        pipeline.check(&["--dtype", "f16"], adapt, tolerance, 50.0, &mut comparison);
     }
     comparison.finish();
 }
@@ -37,9 +36,7 @@ fn in_f32_every_stage_agrees_with_the_reference() {
     for pipeline in PIPELINES {
         let tolerance = |stage: &str| match stage {
             "noise" => 1e-6,
-            "prompt_embeds" | "negative_prompt_embeds" | "condition" => 1e-4,
-            // As on the CPU: a step's error is multiplied by guidance and carried on by the solver.
-            _ => 1e-3,
+            _ => 1e-4,
         };
         let adapt = |command: &mut std::process::Command| {
             machine.adapt(command);

@@ -82,8 +82,10 @@ impl Pipeline {
             Some(area) => format!("{}x64", area / 64),
             None => format!("{}x{}", pipeline["width"], pipeline["height"]),
         };
-        let known =
-            self.known.iter().map(|flag| if flag.starts_with('-') { (*flag).to_owned() } else { input(flag) });
+        let known = self
+            .known
+            .iter()
+            .map(|flag| if flag.starts_with('-') { (*flag).to_owned() } else { input(flag) });
         let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
         command
             .args(["generate", "--prompt", pipeline["prompt"].as_str().unwrap()])

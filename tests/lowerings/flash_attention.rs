@@ -7,7 +7,7 @@ use onnx_export::graph::{AttentionSpec, Builder, DataType, Graph};
 use onnx_export::models::Net;
 use onnx_export::proto::AttributeProto;
 use proptest::prelude::*;
-use storymem::engine::{Engine, EngineError, StopToken, Tensor, Weights};
+use storymem::engine::{Engine, EngineError, Stage, StopToken, Weights};
 use tempfile::TempDir;
 
 use super::FLASH;
@@ -104,11 +104,12 @@ impl Host {
         let inputs: Vec<_> = inputs
             .iter()
             .zip(tokens)
-            .map(|(x, tokens)| Tensor::new(&[case.batch, tokens, case.width()], x.clone()).unwrap())
+            .map(|(x, tokens)| self.engine.upload(&[case.batch, tokens, case.width()], x.clone()).unwrap())
             .collect();
         let inputs: Vec<_> = inputs.iter().collect();
-        let [y] = graph.run(&inputs, &self.weights, "", &StopToken::default()).unwrap();
-        y.data().unwrap().to_vec()
+        let mut held = self.engine.hold(&self.weights, &Stage::of_one(graph.spec())).unwrap();
+        let [y] = graph.run(&inputs, &mut held, "", &StopToken::default()).unwrap();
+        self.engine.download(&y).unwrap().into_owned()
     }
 }
 
@@ -178,8 +179,8 @@ fn attributes_that_would_mean_another_result_are_refused() {
             graph
         };
         match host.engine.compile(&host.weights, "", changed) {
-            Err(EngineError::Compile { source, .. }) => {
-                assert!(source.to_string().contains(expected), "{name}: {source}");
+            Err(EngineError::Compile { reason, .. }) => {
+                assert!(reason.to_string().contains(expected), "{name}: {reason}");
             }
             other => panic!("{name}: {:?}", other.err()),
         }

@@ -225,7 +225,8 @@ impl<'a> Builder<'a> {
 
     /// Closes the graph.
     pub fn finish(self, name: &str) -> Graph {
-        let memory = GraphMemory::of(&self.nodes, &self.initializers, &self.outputs, &self.sizes);
+        let memory =
+            GraphMemory::of(&self.nodes, &self.initializers, &self.inputs, &self.outputs, &self.sizes);
         let model = ModelProto {
             ir_version: Some(10),
             producer_name: Some("storymem".into()),

@@ -1,8 +1,9 @@
 //! How much memory a graph takes while it runs, beside what is bound to it.
 //!
 //! An estimate for planning: values live from the node that makes them to the last node that uses them, as in a
-//! compiler that plans memory ahead; it neither fuses operators nor reuses an input's memory for a result, so a good
-//! compiler stays below it.
+//! compiler that plans memory ahead. It neither fuses operators nor reuses an input's memory for a result, so a good
+//! compiler stays below it. What follows from weights alone, such as a weight in another type, counts from the
+//! beginning: compilers order nodes as they like, and these wait for nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,15 +26,16 @@ pub struct GraphMemory {
 }
 
 impl GraphMemory {
-    /// Both parts together.
-    pub fn total(self) -> u64 {
-        self.constants + self.workspace
+    /// What a graph was found to take, of which nothing is estimated any more.
+    pub fn measured(bytes: u64) -> Self {
+        Self { constants: bytes, workspace: 0 }
     }
 
     /// Of a graph whose nodes are in the order in which they run; `sizes` has the bytes of each node's result.
     pub(super) fn of(
         nodes: &[NodeProto],
         constants: &[TensorProto],
+        inputs: &[Port],
         outputs: &[Port],
         sizes: &HashMap<String, u64>,
     ) -> Self {
@@ -42,19 +44,28 @@ impl GraphMemory {
 
         let lives = Lives::of(nodes);
         let bound: HashSet<&str> = outputs.iter().map(|port| &*port.name).collect();
-        let (mut now, mut workspace) = (0, 0);
-        let mut ended = vec![0; nodes.len()];
+        // What depends on an activation.
+        let mut active: HashSet<&str> = inputs.iter().map(|port| &*port.name).collect();
+        let (mut begun, mut ended) = (vec![0; nodes.len()], vec![0; nodes.len()]);
         for (i, node) in nodes.iter().enumerate() {
+            let is_active = node.input.iter().any(|name| active.contains(name.as_str()));
             for name in node.output.iter().map(String::as_str) {
+                if is_active {
+                    active.insert(name);
+                }
                 if bound.contains(name) || lives.root(name) != name {
                     continue;
                 }
                 let bytes = aligned(sizes.get(name).copied().unwrap_or(0));
-                now += bytes;
+                begun[if is_active { i } else { 0 }] += bytes;
                 ended[lives.last_use[name]] += bytes;
             }
+        }
+        let (mut now, mut workspace) = (0, 0);
+        for (begun, ended) in begun.into_iter().zip(ended) {
+            now += begun;
             workspace = workspace.max(now);
-            now -= ended[i];
+            now -= ended;
         }
         Self { constants, workspace }
     }
@@ -144,5 +155,21 @@ mod tests {
         let y = g.add(&y, &kept);
         g.output("y", &y);
         assert_eq!(g.finish("graph").memory.workspace, 3 * 512);
+    }
+
+    #[test]
+    fn what_follows_from_weights_alone_counts_from_the_beginning() {
+        let mut g = Builder::new(&CpuLowering, &|_| DataType::F16);
+        let x = g.input("x", F32, &[128]);
+        let mut y = x.clone();
+        for _ in 0..3 {
+            y = g.mul(&y, &x); // 512 bytes; two of them exist at a time
+        }
+        let weight = g.weight("w", &[1024]);
+        let weight = g.cast(&weight, F32); // 4 KiB
+        let weight = g.slice(&weight, 0, 0, 128); // 512 bytes
+        let y = g.mul(&y, &weight);
+        g.output("y", &y);
+        assert_eq!(g.finish("graph").memory.workspace, 2 * 512 + 4096 + 512);
     }
 }

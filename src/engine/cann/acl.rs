@@ -25,43 +25,68 @@ const HOST_TO_DEVICE: c_int = 1;
 /// `ACL_MEMCPY_DEVICE_TO_HOST`
 const DEVICE_TO_HOST: c_int = 2;
 
-/// A call of AscendCL that failed.
+/// A call of AscendCL, or of CANN's compiler, that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{call}` failed with code {code}, {}{text}; {}", meaning(*code), remedy(*code))]
+#[error("`{call}` failed{}{text}; {}", with_code(*code), remedy(call, *code))]
 pub struct AclError {
     /// The function.
-    pub call: &'static str,
-    /// What it returned.
-    pub code: i32,
+    pub call: String,
+    /// What it returned, where that is known.
+    pub code: Option<i32>,
     /// What CANN said besides, after a colon.
     pub text: String,
 }
 
+impl AclError {
+    /// The failed call that the provider's message tells of, among the places in its source that it names as well: as
+    /// in `CANN failure 507899: … expr=aclrtMemcpy(…);` or `CANN error executing aclmdlExecuteAsync(…)`.
+    fn found_in(message: &str) -> Option<Self> {
+        let (code, call) = match message.split_once("error executing ") {
+            Some((_, call)) => (None, call),
+            None => {
+                let (_, after) = message.split_once("CANN failure ")?;
+                let (code, after) = after.split_once(':')?;
+                (Some(code.parse().ok()?), after.split_once("expr=")?.1)
+            }
+        };
+        let (call, _) = call.split_once('(')?;
+        Some(Self { call: call.trim_start_matches("ge::").into(), code, text: String::new() })
+    }
+}
+
 /// A device without memory to give is otherwise as it was.
 pub(super) fn is_exhausted(code: i32) -> bool {
-    matches!(code, 200_000 | 207_001)
+    matches!(code, 200_000 | 207_001 | 245_000)
 }
 
 /// What a code means: in `rt_error_codes.h`, 1xxxxx is for wrong calls, 2xxxxx for resources, 5xxxxx for the device.
-fn meaning(code: i32) -> &'static str {
-    match code {
+fn with_code(code: Option<i32>) -> String {
+    let Some(code) = code else { return String::new() };
+    let meaning = match code {
         107_001 => "no such device",
         107_002 => "no device was chosen on this thread",
-        200_000 | 207_001 => "the device has no memory left",
+        _ if is_exhausted(code) => "the device has no memory left",
         507_000..=507_999 => "the device failed",
         100_000..=199_999 => "the call was wrong",
         _ => "an error of CANN",
-    }
+    };
+    format!(" with code {code}, {meaning}")
 }
 
-fn remedy(code: i32) -> &'static str {
+fn remedy(call: &str, code: Option<i32>) -> &'static str {
     match code {
-        107_001 => "`npu-smi info` lists the devices",
-        200_000 | 207_001 => "lower `--device-memory`, or end what else uses the device (`npu-smi info`)",
-        507_000..=507_999 => "see `npu-smi info` and CANN's log in `~/ascend/log`",
+        Some(107_001) => "`npu-smi info` lists the devices",
+        Some(code) if is_exhausted(code) => LESS_MEMORY,
+        Some(507_000..=507_999) => SEE_DEVICE,
+        // The provider does not tell the codes of these.
+        None if call.starts_with("aclmdlLoad") => LESS_MEMORY,
+        None if call.starts_with("aclmdlExecute") => SEE_DEVICE,
         _ => "see CANN's log in `~/ascend/log`",
     }
 }
+
+const SEE_DEVICE: &str = "see `npu-smi info` and CANN's log in `~/ascend/log`";
+const LESS_MEMORY: &str = "lower `--device-memory`, or end what else uses the device (`npu-smi info`)";
 
 type Status = c_int;
 
@@ -212,11 +237,20 @@ impl Acl {
         if code == 0 {
             return Ok(());
         }
+        Err(AclError { call: call.into(), code: Some(code), text: self.said() })
+    }
+
+    /// The failed call that the provider's message tells of, with what CANN has said of it on this thread.
+    pub(super) fn failure_in(&self, message: &str) -> Option<AclError> {
+        AclError::found_in(message).map(|error| AclError { text: self.said(), ..error })
+    }
+
+    /// The first line of what CANN said last on this thread, after a colon. The others are for CANN's makers.
+    fn said(&self) -> String {
         // SAFETY: CANN returns a string that stays until this thread's next call, or nothing.
-        let text = unsafe { text((self.recent_error)()) };
-        // It is of many lines, the first of which says what went wrong.
-        let text = text.and_then(|text| Some(format!(": {}", text.lines().find(|line| !line.trim().is_empty())?.trim())));
-        Err(AclError { call, code, text: text.unwrap_or_default() })
+        let text = unsafe { text((self.recent_error)()) }.unwrap_or_default();
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+        line.map_or_else(String::new, |line| format!(": {line}"))
     }
 }
 
@@ -262,4 +296,27 @@ fn path_of(function: *const c_void) -> Option<PathBuf> {
     }
     // SAFETY: the name is of a loaded library, which stays.
     unsafe { text(info.dli_fname) }.map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_call_is_found_in_what_the_provider_says() {
+        let said = "/root/onnxruntime/core/providers/cann/cann_call.cc:148 bool onnxruntime::CannCall(ERRTYPE, const \
+                    char*) [with ERRTYPE = int; bool THRW = true] CANN failure 507899: (look for ACL_ERROR_xxx in \
+                    acl.h) ; NPU=0 ; hostname=vm ; expr=aclrtSynchronizeStream(static_cast<aclrtStream>(GetHandle())); \n";
+        let error = AclError::found_in(said).unwrap();
+        assert_eq!(
+            error.to_string(),
+            "`aclrtSynchronizeStream` failed with code 507899, the device failed; see `npu-smi info` and CANN's log in \
+             `~/ascend/log`"
+        );
+        let said = "Non-zero status code returned while running wan_block_0 node. Name:'wan_block_0_0' Status Message: \
+                    CANN Graph error executing ge::aclgrphBuildModel(graph, options, model)";
+        let error = AclError::found_in(said).unwrap();
+        assert_eq!(error.to_string(), "`aclgrphBuildModel` failed; see CANN's log in `~/ascend/log`");
+        assert_eq!(AclError::found_in("Exiting due to terminate flag being set to true."), None);
+    }
 }

@@ -77,6 +77,21 @@ impl GraphCache {
         Ok(result)
     }
 
+    /// The memory that a compiled graph was found to take.
+    pub(super) fn measured(&self, graph: &str) -> Option<u64> {
+        fs::read_to_string(self.size_file(graph)).ok()?.parse().ok()
+    }
+
+    /// Notes the memory that a compiled graph was found to take, for plans to come.
+    pub(super) fn measure(&self, graph: &str, bytes: u64) -> Result<(), EngineError> {
+        let path = self.size_file(graph);
+        fs::write(&path, bytes.to_string()).map_err(|reason| EngineError::GraphCache { path, reason })
+    }
+
+    fn size_file(&self, graph: &str) -> PathBuf {
+        self.folder.join(format!("{graph}.bytes"))
+    }
+
     fn lock(&self) -> io::Result<File> {
         let file = lock_file(&self.folder)?;
         match file.try_lock() {

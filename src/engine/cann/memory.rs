@@ -68,7 +68,7 @@ pub(super) enum Purpose {
 impl Memory {
     /// Of a device that this thread has chosen. Without a budget, nearly all that is free.
     pub(super) fn new(acl: Acl, device: u32, budget: Option<Bytes>) -> Result<Arc<Self>, EngineError> {
-        let failed = |source| EngineError::Acl { device: Device::Cann(device), source };
+        let failed = |reason| EngineError::Acl { device: Device::Cann(device), reason };
         let (free, total) = acl.memory_info().map_err(failed)?;
         let budget = budget.map_or_else(|| free.saturating_sub(reserve(total)), |Bytes(budget)| budget);
         tracing::info!(
@@ -87,6 +87,10 @@ impl Memory {
 
     pub(super) fn budget(&self) -> u64 {
         self.budget
+    }
+
+    pub(super) fn acl(&self) -> &Acl {
+        &self.acl
     }
 
     /// Notes that the device failed. What it holds can't be given back: CANN refuses it, and the provider ends the
@@ -210,11 +214,11 @@ impl Memory {
             false => self.acl.set_device(self.device).map(|()| CHOSEN.set(true)),
         };
         let result = choose().and_then(|()| call(&self.acl));
-        result.map_err(|source| {
-            if !is_exhausted(source.code) {
+        result.map_err(|reason| {
+            if !reason.code.is_some_and(is_exhausted) {
                 self.set_failed();
             }
-            EngineError::Acl { device: Device::Cann(self.device), source }
+            EngineError::Acl { device: Device::Cann(self.device), reason }
         })
     }
 

@@ -30,8 +30,10 @@ pub use survey::{Ascend, NpuFacts};
 pub(super) use memory::Buffer;
 pub(super) use weights::DeviceWeights;
 
-use super::residency::{Demand, Plan, Stage, TooSmall};
-use super::{Bytes, Device, DeviceOptions, EngineError, Held, Runtime, StopToken, Tensor, Weights, flash_attention};
+use super::residency::{Demand, Plan, Stage, TooSmall, graph_bytes};
+use super::{
+    Bytes, Device, DeviceOptions, EngineError, Held, Runtime, StopToken, Tensor, Weights, flash_attention,
+};
 use acl::Acl;
 use cache::GraphCache;
 use memory::{Memory, Purpose, Reservation};
@@ -56,7 +58,11 @@ impl Npu {
     ///
     /// # Errors
     /// When it can't be used, or the process has another one or uses it in another way.
-    pub(super) fn claim(runtime: &Runtime, id: u32, options: &DeviceOptions) -> Result<Arc<Self>, EngineError> {
+    pub(super) fn claim(
+        runtime: &Runtime,
+        id: u32,
+        options: &DeviceOptions,
+    ) -> Result<Arc<Self>, EngineError> {
         let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, npu)) = &*claimed {
             if of == options {
@@ -95,16 +101,23 @@ impl Npu {
         }
         // A first session loads the provider and initialises CANN, or says why that can't be.
         let probe = session(runtime, options.lowering, id, &probe().to_bytes());
-        drop(probe.map_err(|error| refuse(error.to_string()))?);
-        let soc = acl.soc_name().ok_or_else(|| refuse("CANN does not name the chip; see `npu-smi info`".into()))?;
-        acl.set_device(id).map_err(|source| EngineError::Acl { device, source })?;
+        drop(probe.map_err(|error| {
+            let failure = acl.failure_in(error.message());
+            refuse(failure.map_or_else(|| error.message().trim().to_owned(), |failure| failure.to_string()))
+        })?);
+        let soc =
+            acl.soc_name().ok_or_else(|| refuse("CANN does not name the chip; see `npu-smi info`".into()))?;
+        acl.set_device(id).map_err(|reason| EngineError::Acl { device, reason })?;
 
         let cann = match acl.version() {
             Some(version) => version,
-            None => file_identity(acl.path()).map_err(|e| refuse(format!("`{}`: {e}", acl.path().display())))?,
+            None => {
+                file_identity(acl.path()).map_err(|e| refuse(format!("`{}`: {e}", acl.path().display())))?
+            }
         };
         let build = file_identity(&provider).map_err(|e| refuse(format!("`{}`: {e}", provider.display())))?;
-        let parts = [&*soc, &*format!("cann-{cann}"), &*format!("provider-{build}"), &*options.lowering.to_string()];
+        let parts =
+            [&*soc, &*format!("cann-{cann}"), &*format!("provider-{build}"), &*options.lowering.to_string()];
         let cache = GraphCache::enter(options.graph_cache.as_deref(), &parts)?;
         tracing::info!(
             device.id = id,
@@ -118,17 +131,19 @@ impl Npu {
         Ok(Self { id, device, lowering: options.lowering, memory, cache })
     }
 
-    /// Prepares a graph, whose name in `model` is `key` and tells its content. CANN compiles it when it first runs.
+    /// Prepares a graph, whose name in `model` is `key` and tells its content, and says what memory it takes: as
+    /// estimated, or as found when it ran before. CANN compiles it when it first runs.
     pub(super) fn compile(
         self: &Arc<Self>,
         runtime: &Runtime,
         key: String,
         model: &[u8],
         memory: GraphMemory,
-    ) -> Result<(Session, OnNpu), ort::Error> {
+    ) -> Result<(Session, OnNpu, GraphMemory), ort::Error> {
         let session = session(runtime, self.lowering, self.id, model)?;
-        let memory = self.memory.reserve(memory.total());
-        Ok((session, OnNpu { npu: Arc::clone(self), key, memory, has_run: false }))
+        let memory = self.cache.measured(&key).map_or(memory, GraphMemory::measured);
+        let reserved = self.memory.reserve(graph_bytes(memory));
+        Ok((session, OnNpu { npu: Arc::clone(self), key, memory: reserved, has_run: false }, memory))
     }
 
     /// How a stage's weights fit beside what it runs.
@@ -209,7 +224,14 @@ impl OnNpu {
         inputs: &[(&str, &ort::value::DynValue)],
         stop: &StopToken,
     ) -> Result<Vec<Tensor>, EngineError> {
-        let failed = |source| EngineError::Run { device: self.npu.device, graph: spec.name.clone(), source };
+        let device = self.npu.device;
+        let failed = |reason: ort::Error| {
+            let graph = spec.name.clone();
+            match self.npu.memory.acl().failure_in(reason.message()) {
+                Some(reason) => EngineError::Graph { device, graph, reason },
+                None => EngineError::Run { device, graph, reason },
+            }
+        };
         let outputs: Vec<Tensor> =
             spec.outputs.iter().map(|port| self.npu.tensor(port)).collect::<Result<_, _>>()?;
         let mut binding = session.create_binding().map_err(failed)?;
@@ -241,12 +263,13 @@ impl OnNpu {
                 let taken = before.saturating_sub(free()?);
                 tracing::debug!(graph.name = self.key, graph.bytes = taken, "a graph is loaded");
                 self.memory.raise_to(taken);
+                self.npu.cache.measure(&self.key, taken)?;
             }
             result
         };
-        result?.map_err(|source| {
+        result?.map_err(|reason| {
             self.npu.memory.set_failed();
-            failed(source)
+            failed(reason)
         })?;
         Ok(outputs)
     }

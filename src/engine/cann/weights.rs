@@ -57,11 +57,14 @@ impl Group {
     ///
     /// # Safety
     /// There is room for the group, which outlives the values.
-    unsafe fn values(&self, memory: &Memory, address: Address) -> Result<HashMap<String, DynValue>, EngineError> {
+    unsafe fn values(
+        &self,
+        memory: &Memory,
+        address: Address,
+    ) -> Result<HashMap<String, DynValue>, EngineError> {
         let value = |place: &Place| {
             // SAFETY: the place lies within the group, for which there is room.
-            let value =
-                unsafe { memory.value(address.offset(place.offset), place.dtype, &place.shape) };
+            let value = unsafe { memory.value(address.offset(place.offset), place.dtype, &place.shape) };
             Ok((place.name.clone(), value.map_err(EngineError::Tensor)?))
         };
         self.places.iter().map(value).collect()
@@ -175,9 +178,9 @@ impl DeviceWeights {
             self.await_arrival()?;
         }
         let Layer { group, own, .. } = &self.layers[layer];
-        let buffer = own.as_ref().or_else(|| {
-            self.slots.iter().find(|slot| slot.layer == Some(layer)).map(|slot| &slot.buffer)
-        });
+        let buffer = own
+            .as_ref()
+            .or_else(|| self.slots.iter().find(|slot| slot.layer == Some(layer)).map(|slot| &slot.buffer));
         let address = buffer.expect("a layer that is there is in its own buffer or in a slot").address();
         // SAFETY: the buffer is as large as its layer or the largest, and is kept beside the values, which go first.
         self.current = unsafe { group.values(&self.memory, address)? };

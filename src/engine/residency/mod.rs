@@ -15,8 +15,8 @@ mod plan;
 use onnx_export::graph::{GraphSpec, Port};
 use ort::value::DynValue;
 
-pub(super) use plan::device_bytes;
 pub use plan::{Demand, Plan, TooSmall};
+pub(super) use plan::{device_bytes, graph_bytes};
 
 use super::cann::DeviceWeights;
 use super::weights::full_name;
@@ -38,10 +38,17 @@ pub struct Stage {
 }
 
 impl Stage {
+    /// A stage of one graph that is no layer's.
+    pub fn of_one(graph: &GraphSpec) -> Self {
+        let activations = bytes_of(graph.inputs.iter().chain(&graph.outputs));
+        Self { name: "graph", graphs: vec![graph.clone()], layers: None, activations }
+    }
+
     /// The weights that belong to no layer.
     pub(super) fn common(&self) -> impl Iterator<Item = &Port> {
         let before = |i: usize| self.graphs[..i].iter().flat_map(|graph| &graph.weights);
-        let all = self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
+        let all =
+            self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
         all.filter(move |&(i, port)| before(i).all(|earlier| earlier.name != port.name)).map(|(_, port)| port)
     }
 
@@ -72,7 +79,7 @@ pub struct Held<'w> {
 
 enum Place {
     Mapped(ReadAhead),
-    Device(DeviceWeights),
+    Device(Box<DeviceWeights>),
 }
 
 impl<'w> Held<'w> {
@@ -83,7 +90,7 @@ impl<'w> Held<'w> {
 
     /// On a device.
     pub(super) fn on_device(weights: &'w Weights, device: DeviceWeights) -> Self {
-        Self { weights, place: Place::Device(device) }
+        Self { weights, place: Place::Device(Box::new(device)) }
     }
 
     /// Gets the weights under `prefix` ready, and begins to fetch those that follow.

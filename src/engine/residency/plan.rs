@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use onnx_export::graph::{GraphSpec, Port, aligned};
+use onnx_export::graph::{GraphMemory, GraphSpec, Port, aligned};
 
 use super::Stage;
 use crate::engine::Bytes;
@@ -13,7 +13,7 @@ const SLOTS: u64 = 2;
 /// What a stage needs of a device's memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Constants and workspaces of the compiled graphs; estimated.
+    /// Compiled graphs; see [`graph_bytes`].
     pub graphs: u64,
     /// Activations between graphs, as many as there ever are at one time.
     pub activations: u64,
@@ -29,10 +29,14 @@ impl Demand {
         let graphs = || stage.graphs.iter().chain(stage.layers.iter().map(|(graph, _)| graph));
         let layer = |graph: &GraphSpec| graph.weights.iter().map(device_bytes).sum();
         Self {
-            graphs: graphs().map(|graph| graph.memory.total()).sum(),
+            graphs: graphs().map(|graph| graph_bytes(graph.memory)).sum(),
             activations: stage.activations,
             common: stage.common().map(device_bytes).sum(),
-            layers: stage.layers.iter().flat_map(|(graph, prefixes)| vec![layer(graph); prefixes.len()]).collect(),
+            layers: stage
+                .layers
+                .iter()
+                .flat_map(|(graph, prefixes)| vec![layer(graph); prefixes.len()])
+                .collect(),
         }
     }
 
@@ -55,6 +59,12 @@ impl Demand {
     pub fn least(&self) -> u64 {
         self.fixed() + self.all_layers().min(SLOTS * self.largest_layer())
     }
+}
+
+/// Bytes a compiled graph is to have. A quarter is added to what is estimated: a compiler has reasons of its own for
+/// memory, such as weights in the layout its matrix unit likes.
+pub(in crate::engine) fn graph_bytes(GraphMemory { constants, workspace }: GraphMemory) -> u64 {
+    constants + workspace + workspace / 4
 }
 
 /// Bytes a bound value occupies on a device.
@@ -162,9 +172,8 @@ mod tests {
 
     fn demands() -> impl Strategy<Value = Demand> {
         let sizes = || 0..10_000u64;
-        (sizes(), sizes(), sizes(), prop::collection::vec(1..1_000u64, 0..50)).prop_map(
-            |(graphs, activations, common, layers)| Demand { graphs, activations, common, layers },
-        )
+        (sizes(), sizes(), sizes(), prop::collection::vec(1..1_000u64, 0..50))
+            .prop_map(|(graphs, activations, common, layers)| Demand { graphs, activations, common, layers })
     }
 
     proptest! {
