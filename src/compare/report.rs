@@ -100,7 +100,8 @@ impl fmt::Display for NetReport {
 fn range(values: &[f32]) -> [f32; 2] {
     values.iter().fold([f32::INFINITY, f32::NEG_INFINITY], |[low, high], &x| match x.is_nan() {
         true => [f32::NAN; 2],
-        false => [if x >= low { low } else { x }, if x <= high { high } else { x }],
+        // A bound that is none stays: nothing is less or more than it.
+        false => [if x < low { x } else { low }, if x > high { x } else { high }],
     })
 }
 

@@ -26,8 +26,8 @@ use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use sha2::{Digest, Sha256};
 
 pub use acl::AclError;
-pub use survey::{Ascend, NpuFacts};
 pub(super) use memory::Buffer;
+pub use survey::{Ascend, NpuFacts};
 pub(super) use weights::DeviceWeights;
 
 use super::residency::{Demand, Plan, Stage, TooSmall, graph_bytes};
