@@ -388,7 +388,7 @@ pub async fn check_whole(site: &Site, queue: &Queue, jobs: &[Job]) {
         }
         if let Some(made) = &job.made {
             let folder = PathBuf::from(format!("results/{}/{}", job.id, made.token));
-            expected.extend([folder.join("thumbnail.jpg"), folder.join("video.mp4")]);
+            expected.extend(["last.png", "thumbnail.jpg", "video.mp4"].map(|name| folder.join(name)));
             let video = std::fs::read(site.data.join(folder.join("video.mp4"))).unwrap();
             assert_eq!(Digest::of(&video).as_str(), made.sha256);
         }

@@ -67,7 +67,7 @@ async fn every_point(action: Action) {
     service.stop().await;
     let service = site.start();
     let jobs = queue.jobs(Filter::default(), u32::MAX).await.unwrap();
-    until("swept up", async || (site.files().len() <= 2 * jobs.len() + 1).then_some(())).await;
+    until("swept up", async || (site.files().len() <= 3 * jobs.len() + 1).then_some(())).await;
     service.stop().await;
     check_whole(&site, &queue, &jobs).await;
 }

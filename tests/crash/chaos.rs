@@ -119,7 +119,7 @@ async fn jobs_end_once_and_well_however_often_processes_are_killed() {
     // What the last kills have left is swept up at the next start.
     let service = site.start();
     crate::common::service::until("swept up", async || {
-        (site.files().iter().filter(|path| path.starts_with("results")).count() == 2 * ended.len())
+        (site.files().iter().filter(|path| path.starts_with("results")).count() == 3 * ended.len())
             .then_some(())
     })
     .await;

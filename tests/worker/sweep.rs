@@ -14,6 +14,7 @@ impl Bench {
         let staged = self.storage.stage_result(job, token).unwrap();
         fs::write(staged.video(), b"a video").unwrap();
         fs::write(staged.thumbnail(), b"a thumbnail").unwrap();
+        fs::write(staged.last_frame(), b"a frame").unwrap();
         staged.publish().unwrap();
     }
 }
