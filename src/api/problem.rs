@@ -37,6 +37,7 @@ macro_rules! error_codes {
         pub enum ErrorCode {
             $(
                 #[doc = $meaning]
+                #[serde(rename = $code)]
                 $name,
             )*
         }

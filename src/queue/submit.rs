@@ -118,7 +118,7 @@ async fn insert_once(
     }
     check_room(db, job, room).await?;
     let row = insert(db, job, now).await?;
-    let position = position_of_new(&mut *db, &row).await?;
+    let position = position_of_new(db, &row).await?;
     if let Some((once, answer)) = once {
         once.keep(db, &answer(&row, position), now).await?;
     }

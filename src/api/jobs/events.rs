@@ -44,6 +44,18 @@ pub struct ChangeView {
     progress: ProgressView,
 }
 
+/// The fields of an event, as they come line by line.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub struct StreamEvent {
+    /// The job's version from there on.
+    id: String,
+    /// `snapshot`, `state`, `progress` or `end`.
+    event: String,
+    /// JSON: the whole job (`Job`), or what has changed (`JobChange`).
+    data: String,
+}
+
 problems!(EventsProblems: JobNotFound, JobDeleted);
 
 /// Follows a job to its end
@@ -65,7 +77,7 @@ problems!(EventsProblems: JobNotFound, JobDeleted);
             status = 200,
             description = "The events",
             content_type = "text/event-stream",
-            body = String,
+            body = StreamEvent,
             example = "id: 1\nevent: snapshot\ndata: {\"id\":\"…\",\"status\":\"queued\",…}\n\nid: 2\nevent: state\ndata: {\"status\":\"running\",\"attempt\":1,\"progress\":{…}}\n\n",
         ),
         (status = 204, description = "The job has ended and `Last-Event-ID` is its last event: don't connect again"),
