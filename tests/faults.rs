@@ -90,7 +90,7 @@ impl Service {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_jobs_keeps_those_it_has_and_recovers() {
-    let site = Site::new(&["--checkpoint-seconds", "0"]);
+    let site = Site::new(&["--checkpoint-seconds", "0", "--disk-floor", "0"]);
     let disk = Disk::mount(&site.data, 24);
     let service = site.start();
     let calm = service.ended(service.post(&Ask::long()).await).await;
@@ -137,7 +137,7 @@ async fn a_full_disk_refuses_jobs_keeps_those_it_has_and_recovers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_data_directory_is_named_and_nothing_is_lost() {
-    let site = Site::new(&[]);
+    let site = Site::new(&["--disk-floor", "0"]);
     let disk = Disk::mount(&site.data, 24);
     let service = site.start();
     let done = service.ended(service.post(&Ask::short(0)).await).await;

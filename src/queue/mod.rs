@@ -309,6 +309,8 @@ fn of_opening(path: &Path, cause: sqlx::Error) -> QueueError {
     let remedy = match code.map(|code| code & 0xff) {
         // SQLITE_CORRUPT, SQLITE_NOTADB
         Some(11 | 26) => return QueueError::Damaged { path, found: cause.to_string() },
+        // SQLITE_ERROR: a statement does not fit the tables
+        Some(1) => "its tables are not those of this version of the program: use the one that wrote it",
         // SQLITE_BUSY
         Some(5) => "another process holds it: end that, or wait until it lets go",
         // SQLITE_FULL
