@@ -65,11 +65,16 @@ fn serve(file: &str, args: &[&str]) -> Serve {
     }
 }
 
+/// A path relative to where the process was started: it may go elsewhere.
+fn here(path: &str) -> PathBuf {
+    std::path::absolute(path).unwrap()
+}
+
 #[test]
 fn defaults_hold_where_nothing_else_is_said() {
     let serve = serve("", &["--bundle", "a"]);
     assert_eq!(serve.http.listen.to_string(), "127.0.0.1:8080");
-    assert_eq!(serve.data.data_dir, PathBuf::from("data"));
+    assert_eq!(serve.data.data_dir, here("data"));
     assert_eq!(serve.queue.policy(), storymem::queue::Policy::default());
     assert_eq!(serve.log.log_format, LogFormat::Text);
 }
@@ -84,14 +89,14 @@ fn the_file_takes_the_place_of_defaults_and_flags_that_of_the_file() {
         log-format = "json"
     "#;
     let read = serve(file, &[]);
-    assert_eq!(read.bundle.bundles, [PathBuf::from("a"), PathBuf::from("b")]);
+    assert_eq!(read.bundle.bundles, [here("a"), here("b")]);
     assert_eq!(read.http.listen.to_string(), "0.0.0.0:80");
     assert_eq!(read.data.data_dir, PathBuf::from("/srv/data"));
     assert_eq!(read.queue.lease_seconds, 30);
     assert_eq!(read.log.log_format.to_possible_value().unwrap().get_name(), "json");
     let flags = ["--bundle", "c", "--listen", "[::1]:81", "--lease-seconds", "5"];
     let flagged = serve(file, &flags);
-    assert_eq!(flagged.bundle.bundles, [PathBuf::from("c")], "a flag takes the place of the whole list");
+    assert_eq!(flagged.bundle.bundles, [here("c")], "a flag takes the place of the whole list");
     assert_eq!(flagged.http.listen.to_string(), "[::1]:81");
     assert_eq!(flagged.queue.lease_seconds, 5);
     assert_eq!(flagged.data.data_dir, PathBuf::from("/srv/data"));
@@ -100,7 +105,7 @@ fn the_file_takes_the_place_of_defaults_and_flags_that_of_the_file() {
 #[test]
 fn one_file_serves_all_commands() {
     let file = "bundle = \"a\"\ntext = \"hello\"\nloud = true\n";
-    assert_eq!(serve(file, &[]).bundle.bundles, [PathBuf::from("a")]);
+    assert_eq!(serve(file, &[]).bundle.bundles, [here("a")]);
     match parse(file, &["say"]).unwrap() {
         Probe::Say { text, loud } => assert_eq!((text.as_str(), loud), ("hello", true)),
         other => panic!("{other:?}"),

@@ -87,7 +87,7 @@ fn a_run_stops_at_every_stage_and_the_next_one_is_whole() {
 #[test]
 fn a_graph_that_runs_is_ended_from_another_thread() {
     let (bundle, _folder) = exported("tiny", true, &[]);
-    let weights = Weights::open(bundle.weights(Net::TransformerHigh).unwrap()).unwrap();
+    let weights = Weights::new(bundle.weights(Net::TransformerHigh).unwrap());
     let config = bundle.manifest().nets.transformer.clone();
     let stop = StopToken::default();
     let (started, has_started) = mpsc::channel();

@@ -112,7 +112,7 @@ impl Engine {
     /// When the device's memory does not suffice, with what would; or when the device fails.
     pub fn hold<'w>(&self, weights: &'w Weights, stage: &Stage) -> Result<Held<'w>, EngineError> {
         match &self.target {
-            Target::Cpu | Target::CpuAsNpu => Ok(Held::mapped(weights, stage)),
+            Target::Cpu | Target::CpuAsNpu => Held::mapped(weights, stage),
             Target::Npu(npu) => npu.hold(weights, stage),
         }
     }

@@ -1,6 +1,5 @@
 //! Weights in their mapped file.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use memmap2::{Advice, UncheckedAdvice};
@@ -21,29 +20,16 @@ use super::EngineError;
 /// other devices [`Engine::hold`](super::Engine::hold) takes them across.
 #[derive(Debug)]
 pub struct Weights {
-    // Declared before the map, so that the views are gone when the file is unmapped.
-    views: HashMap<String, View>,
     file: WeightFile,
 }
 
-#[derive(Debug)]
-struct View {
-    value: ValueRefMut<'static, DynValueTypeMarker>,
-    dtype: DataType,
-}
+/// A tensor of the mapped file, as ONNX Runtime takes it.
+pub(super) type View<'w> = ValueRefMut<'w, DynValueTypeMarker>;
 
 impl Weights {
-    /// Binds every tensor of `file`.
-    ///
-    /// # Errors
-    /// When ONNX Runtime refuses a tensor.
-    pub fn open(file: WeightFile) -> Result<Self, EngineError> {
-        let views = file
-            .iter()
-            .map(|tensor| Ok((tensor.name.to_owned(), View::new(&tensor)?)))
-            .collect::<Result<_, ort::Error>>()
-            .map_err(EngineError::Tensor)?;
-        Ok(Self { views, file })
+    /// The tensors of `file`.
+    pub fn new(file: WeightFile) -> Self {
+        Self { file }
     }
 
     /// The type in which a weight is stored.
@@ -51,7 +37,7 @@ impl Weights {
     /// # Errors
     /// When there is none of that name.
     pub fn dtype(&self, name: &str) -> Result<DataType, EngineError> {
-        self.view(name).map(|view| view.dtype)
+        self.tensor(name).map(|tensor| tensor.dtype.into())
     }
 
     /// The rows `rows` of a matrix, widened to f32: how an embedding is looked up without loading its table.
@@ -60,7 +46,7 @@ impl Weights {
     /// When there is no such matrix, or it has no such row.
     pub fn rows(&self, name: &str, rows: &[u32]) -> Result<Vec<f32>, EngineError> {
         let missing = || EngineError::MissingWeight { name: name.into() };
-        let tensor = self.file.tensor(name).ok_or_else(missing)?;
+        let tensor = self.tensor(name)?;
         let [count, width] = *tensor.shape else { return Err(missing()) };
         let row_bytes = tensor.bytes.len() / count.max(1);
         let mut out = vec![0.0; rows.len() * width];
@@ -103,12 +89,19 @@ impl Weights {
         &self.file
     }
 
-    pub(super) fn value(&self, name: &str) -> Result<&ort::value::DynValue, EngineError> {
-        self.view(name).map(|view| &*view.value)
+    /// A weight where it lies.
+    pub(super) fn view(&self, name: &str) -> Result<View<'_>, EngineError> {
+        let tensor = self.tensor(name)?;
+        let view = match tensor.dtype {
+            Dtype::F32 => bind::<f32>(&tensor),
+            Dtype::F16 => bind::<half::f16>(&tensor),
+            Dtype::Bf16 => bind::<half::bf16>(&tensor),
+        };
+        view.map_err(EngineError::Tensor)
     }
 
-    fn view(&self, name: &str) -> Result<&View, EngineError> {
-        self.views.get(name).ok_or_else(|| EngineError::MissingWeight { name: name.into() })
+    fn tensor(&self, name: &str) -> Result<TensorView<'_>, EngineError> {
+        self.file.tensor(name).ok_or_else(|| EngineError::MissingWeight { name: name.into() })
     }
 }
 
@@ -117,25 +110,14 @@ pub(super) fn full_name(prefix: &str, name: &str) -> String {
     format!("{prefix}{name}")
 }
 
-impl View {
-    fn new(tensor: &TensorView<'_>) -> Result<Self, ort::Error> {
-        let (value, dtype) = match tensor.dtype {
-            Dtype::F32 => (bind::<f32>(tensor)?, DataType::F32),
-            Dtype::F16 => (bind::<half::f16>(tensor)?, DataType::F16),
-            Dtype::Bf16 => (bind::<half::bf16>(tensor)?, DataType::Bf16),
-        };
-        Ok(Self { value, dtype })
-    }
-}
-
-fn bind<T: PrimitiveTensorElementType + std::fmt::Debug>(
-    tensor: &TensorView<'_>,
-) -> Result<ValueRefMut<'static, DynValueTypeMarker>, ort::Error> {
+fn bind<'w, T: PrimitiveTensorElementType + std::fmt::Debug>(
+    tensor: &TensorView<'w>,
+) -> Result<View<'w>, ort::Error> {
     let shape = Shape::new(tensor.shape.iter().map(|&d| d as i64));
-    // SAFETY: the pointer and the length are those of a tensor in the mapped file, whose header was checked against
-    // the file's length; the bundle aligns tensors to 64 bytes. The file, and so its map, is kept in `Weights` for as long as the view.
-    // ONNX Runtime asks for a mutable pointer but never writes to a graph's inputs.
-    let view: TensorRefMut<'static, T> = unsafe {
+    // SAFETY: the pointer and the length are those of a tensor in the mapped file, whose header was checked against the
+    // file's length, and which is borrowed for as long as the view; the bundle aligns tensors to 64 bytes. ONNX Runtime
+    // asks for a mutable pointer but never writes to a graph's inputs.
+    let view: TensorRefMut<'w, T> = unsafe {
         TensorRefMut::from_raw(MemoryInfo::default(), tensor.bytes.as_ptr().cast_mut().cast(), shape)?
     };
     Ok(view.into_dyn())

@@ -52,7 +52,7 @@ impl ShotPipeline {
     ) -> Result<Self, PipelineError> {
         let bundle = Bundle::open(path)?;
         let tokenizer = Tokenizer::open(&bundle.tokenizer_path())?;
-        let open = |net| Ok::<_, PipelineError>(Weights::open(bundle.weights(net)?)?);
+        let open = |net| bundle.weights(net).map(Weights::new);
         let (text_encoder, vae) = (open(Net::TextEncoder)?, open(Net::Vae)?);
         let (high, low) = (open(Net::TransformerHigh)?, open(Net::TransformerLow)?);
         // Last, as paths may mean something else after it.

@@ -19,7 +19,7 @@ pub struct Output {
 
 /// One net's weights.
 pub fn weights(bundle: &Bundle, net: Net) -> Weights {
-    Weights::open(bundle.weights(net).unwrap()).unwrap()
+    Weights::new(bundle.weights(net).unwrap())
 }
 
 /// Embeddings of every prompt.

@@ -35,7 +35,7 @@ pub fn write(out: &Path) -> Result<Manifest, WriteError> {
 /// Writes a bundle with random weights for the nets of any manifest.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_like(out: &Path, manifest: Manifest) -> Result<Manifest, WriteError> {
     let mut bundle = BundleWriter::create(out)?;
     for net in Net::ALL {

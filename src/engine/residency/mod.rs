@@ -21,7 +21,7 @@ pub(super) use plan::{device_bytes, graph_bytes};
 use super::cann::DeviceWeights;
 use super::weights::full_name;
 use super::{EngineError, Weights};
-use mapped::ReadAhead;
+use mapped::Mapped;
 
 /// What is run with one net's weights, from when they are held until they are let go of.
 #[derive(Clone, Debug)]
@@ -74,18 +74,18 @@ pub fn bytes_of<'a>(ports: impl IntoIterator<Item = &'a Port>) -> u64 {
 /// A net's weights, at hand for a stage; let go of when dropped.
 pub struct Held<'w> {
     weights: &'w Weights,
-    place: Place,
+    place: Place<'w>,
 }
 
-enum Place {
-    Mapped(ReadAhead),
+enum Place<'w> {
+    Mapped(Mapped<'w>),
     Device(Box<DeviceWeights>),
 }
 
 impl<'w> Held<'w> {
     /// Where they lie in the mapped file.
-    pub(super) fn mapped(weights: &'w Weights, stage: &Stage) -> Self {
-        Self { weights, place: Place::Mapped(ReadAhead::new(weights, stage)) }
+    pub(super) fn mapped(weights: &'w Weights, stage: &Stage) -> Result<Self, EngineError> {
+        Ok(Self { weights, place: Place::Mapped(Mapped::new(weights, stage)?) })
     }
 
     /// On a device.
@@ -96,8 +96,8 @@ impl<'w> Held<'w> {
     /// Gets the weights under `prefix` ready, and begins to fetch those that follow.
     pub(super) fn enter(&mut self, prefix: &str) -> Result<(), EngineError> {
         match &mut self.place {
-            Place::Mapped(ahead) => {
-                ahead.enter(self.weights, prefix);
+            Place::Mapped(mapped) => {
+                mapped.enter(prefix);
                 Ok(())
             }
             Place::Device(device) => device.enter(prefix),
@@ -107,7 +107,7 @@ impl<'w> Held<'w> {
     /// A weight under the prefix entered last, or one that belongs to no layer.
     pub(super) fn value(&self, name: &str) -> Result<&DynValue, EngineError> {
         match &self.place {
-            Place::Mapped(_) => self.weights.value(name),
+            Place::Mapped(mapped) => mapped.value(name),
             Place::Device(device) => device.value(name),
         }
     }

@@ -13,7 +13,7 @@ const SLOTS: u64 = 2;
 /// What a stage needs of a device's memory, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Compiled graphs; see [`graph_bytes`].
+    /// Compiled graphs: as found when they ran before, or as estimated and a quarter more.
     pub graphs: u64,
     /// Activations between graphs, as many as there ever are at one time.
     pub activations: u64,
@@ -199,11 +199,11 @@ mod tests {
         }
 
         #[test]
-        fn more_memory_never_means_more_to_move(demand in demands(), more in 0..5_000u64) {
+        fn more_memory_never_means_more_to_move(count in 1..50usize, size in 1..1_000u64, more in 0..50_000u64) {
+            // Layers of one size, as nets have them.
+            let demand = Demand { layers: vec![size; count], ..Demand::default() };
             let least = demand.least();
             let moved = |budget| Plan::new(demand.clone(), budget).unwrap().moved_per_pass();
-            // Layers of one size, as nets have them.
-            prop_assume!(demand.layers.windows(2).all(|pair| pair[0] == pair[1]));
             prop_assert!(moved(least + more) <= moved(least));
         }
 
