@@ -5,17 +5,20 @@ PYTHON ?= python3
 ORT := $(CACHE)/onnxruntime/libonnxruntime.so
 ORT_ASCEND := $(CACHE)/onnxruntime-cann/libonnxruntime.so
 TEST_VENV := $(CACHE)/test-venv
+SCHEMA_VENV := $(CACHE)/schema-venv
 STORYMEM := $(or $(CARGO_TARGET_DIR),target)/release/storymem
 DEMO := $(CACHE)/demo-bundle
 
-.PHONY: help setup setup-ascend emulator build demo run test lint bench clean
+.PHONY: help setup setup-ascend emulator build demo run test test-schema lint bench bench-api clean
 
 help:
 	@echo 'make demo   build, start the service on a small demo model, post a job and keep its video'
 	@echo 'make run    build and keep the service up on the demo model'
 	@echo 'make test   all tests'
+	@echo 'make test-schema  the running service against its own OpenAPI document'
 	@echo 'make lint   formatting, clippy, rustdoc'
 	@echo 'make bench  our speed and memory against the diffusers pipeline'
+	@echo 'make bench-api  requests per second, event streams, cancelling and crashes, while a worker is busy'
 	@echo 'make setup  fetch ONNX Runtime (the other targets do this themselves)'
 	@echo 'make setup-ascend  fetch ONNX Runtime with the CANN provider, for Ascend NPUs'
 
@@ -56,6 +59,14 @@ $(TEST_VENV)/ready: tests/python/requirements.txt
 test: setup setup-ascend emulator $(TEST_VENV)/ready
 	STORYMEM_PYTHON=$(abspath $(TEST_VENV)/bin/python) cargo test --workspace --locked
 
+$(SCHEMA_VENV)/ready: tests/schema/requirements.txt
+	$(PYTHON) -m venv $(SCHEMA_VENV)
+	$(SCHEMA_VENV)/bin/pip install --quiet -r $<
+	@touch $@
+
+test-schema: $(DEMO) $(SCHEMA_VENV)/ready
+	$(SCHEMA_VENV)/bin/python tests/schema/run.py $(STORYMEM) $(DEMO)
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -63,6 +74,9 @@ lint:
 
 bench: build
 	$(PYTHON) bench/run.py
+
+bench-api: build
+	cargo run --release --locked --example bench-api -- $(STORYMEM) $(CACHE)/bench-api
 
 clean:
 	cargo clean

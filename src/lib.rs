@@ -4,11 +4,15 @@
 //! `ARCHITECTURE.md` says what lives where and why, with one walk through a job.
 
 pub mod api;
+pub mod breakpoint;
 pub mod cli;
 pub mod config;
 pub mod engine;
+pub mod outbound;
 pub mod pipeline;
+pub mod process;
 pub mod queue;
+pub mod retention;
 pub mod storage;
 pub mod video;
 pub mod worker;

@@ -13,6 +13,7 @@ enum Command {
     Generate(cli::generate::Args),
     Serve(cli::serve::Args),
     Worker(cli::worker::Args),
+    Keys(cli::keys::Args),
     Openapi(cli::openapi::Args),
 }
 
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => cli::generate::run(args),
         Command::Serve(args) => cli::serve::run(args),
         Command::Worker(args) => cli::worker::run(args),
+        Command::Keys(args) => cli::keys::run(args),
         Command::Openapi(args) => cli::openapi::run(args),
     };
     match result {

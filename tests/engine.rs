@@ -65,7 +65,7 @@ impl Observer for StopAt {
 fn a_run_stops_at_every_stage_and_the_next_one_is_whole() {
     let (bundle, _folder) = exported("tiny", true, &[]);
     let mut pipeline = ShotPipeline::open(bundle.path(), runtime(), Device::Cpu).unwrap();
-    let undisturbed = pipeline.generate(&request(SMALL, 5), &mut (), &StopToken::default()).unwrap();
+    let undisturbed = pipeline.generate(&request(SMALL, 5), None, &mut (), &StopToken::default()).unwrap();
     for (stage, step) in [
         (Stage::Text, 0),
         (Stage::Encode, 0),
@@ -76,11 +76,11 @@ fn a_run_stops_at_every_stage_and_the_next_one_is_whole() {
     ] {
         let stop = StopToken::default();
         let mut observer = StopAt { stage, step, stop: stop.clone(), after: 0 };
-        let result = pipeline.generate(&request(SMALL, 5), &mut observer, &stop);
+        let result = pipeline.generate(&request(SMALL, 5), None, &mut observer, &stop);
         assert!(matches!(result, Err(PipelineError::Stopped)), "{stage:?} {step}: {:?}", result.err());
         assert_eq!(observer.after, 0, "nothing is done after {stage:?} {step}");
     }
-    let again = pipeline.generate(&request(SMALL, 5), &mut (), &StopToken::default()).unwrap();
+    let again = pipeline.generate(&request(SMALL, 5), None, &mut (), &StopToken::default()).unwrap();
     assert!(again.frames == undisturbed.frames, "the same request gives the same frames, bit for bit");
 }
 
@@ -162,7 +162,7 @@ fn latents_that_are_not_finite_end_the_run_by_name() {
     file.write_all(&f32::NAN.to_le_bytes()).unwrap();
 
     let mut pipeline = ShotPipeline::open(bundle.path(), runtime(), Device::Cpu).unwrap();
-    let result = pipeline.generate(&request(SMALL, 5), &mut (), &StopToken::default());
+    let result = pipeline.generate(&request(SMALL, 5), None, &mut (), &StopToken::default());
     let Err(error) = result else { panic!("the run succeeded") };
     assert!(matches!(error, PipelineError::NanLatents { step: 1, steps: 4 }), "{error}");
     assert_eq!(error.code(), "nan_latents");

@@ -78,10 +78,12 @@ fn a_result_appears_whole_or_not_at_all() {
     let staged = storage.stage_result(job, token).unwrap();
     fs::write(staged.video(), b"a video").unwrap();
     fs::write(staged.thumbnail(), b"a thumbnail").unwrap();
+    fs::write(staged.last_frame(), b"a frame").unwrap();
     staged.publish().unwrap();
     assert_eq!(fs::read(storage.video(job, token)).unwrap(), b"a video");
     assert_eq!(fs::read(storage.thumbnail(job, token)).unwrap(), b"a thumbnail");
-    assert_eq!(files(folder.path()).len(), 2, "nothing is left in tmp");
+    assert_eq!(fs::read(storage.last_frame(job, token)).unwrap(), b"a frame");
+    assert_eq!(files(folder.path()).len(), 3, "nothing is left in tmp");
 }
 
 #[test]
@@ -93,6 +95,7 @@ fn attempts_do_not_touch_one_anothers_results() {
         let staged = storage.stage_result(job, token).unwrap();
         fs::write(staged.video(), token.as_bytes()).unwrap();
         fs::write(staged.thumbnail(), b"").unwrap();
+        fs::write(staged.last_frame(), b"").unwrap();
         staged.publish().unwrap();
     }
     storage.remove_result(job, tokens[0]).unwrap();
@@ -130,4 +133,78 @@ proptest! {
         prop_assert_eq!(storage.input(&digest).unwrap(), bytes);
         prop_assert_eq!(Digest::parse(digest.as_str()), Some(digest));
     }
+}
+
+#[test]
+fn nothing_new_is_kept_below_the_floor_and_what_is_there_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let storage = Storage::open(folder.path()).unwrap();
+    let digest = storage.put_input(b"an image").unwrap();
+    let space = storage.space().unwrap();
+    assert!(space.free <= space.size && space.size > 0, "{space:?}");
+    storage.clone().with_floor(1).check_room().unwrap();
+
+    let full = storage.with_floor(u64::MAX);
+    let (job, token) = (Uuid::now_v7(), Uuid::now_v7());
+    for error in [
+        full.check_room().unwrap_err(),
+        full.put_input(b"another image").unwrap_err(),
+        full.stage_result(job, token).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    }
+    assert_eq!(full.input(&digest).unwrap(), b"an image");
+    assert_eq!(fs::read_dir(folder.path().join("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_a_process_was_writing_is_removed_when_it_has_ended() {
+    let (folder, storage) = open();
+    let data = folder.path().join("deep/data");
+    let staged = storage.stage_result(Uuid::now_v7(), Uuid::now_v7()).unwrap();
+    fs::write(staged.video(), b"half").unwrap();
+    // As a killed process leaves it: a folder that nobody has locked.
+    let abandoned = data.join("tmp/process-gone");
+    fs::create_dir(&abandoned).unwrap();
+    fs::write(abandoned.join("checkpoint-abc"), b"half").unwrap();
+
+    let other = Storage::open(&data).unwrap();
+    assert!(!abandoned.exists());
+    assert!(staged.video().exists(), "a living process keeps what it writes");
+    assert_eq!(fs::read_dir(data.join("tmp")).unwrap().count(), 2);
+    drop(other);
+    assert_eq!(fs::read_dir(data.join("tmp")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_checkpoint_replaces_those_of_earlier_attempts_and_no_later_one() {
+    let (folder, storage) = open();
+    let job = Uuid::now_v7();
+    let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
+    storage.put_checkpoint(job, first, b"one").unwrap();
+    storage.put_checkpoint(job, first, b"two").unwrap();
+    assert_eq!(storage.checkpoints(job).unwrap(), [b"two"]);
+    storage.put_checkpoint(job, second, b"three").unwrap();
+    assert_eq!(storage.checkpoints(job).unwrap(), [b"three"]);
+    // The first attempt was only stopped for a while.
+    storage.put_checkpoint(job, first, b"late").unwrap();
+    assert!(storage.checkpoints(job).unwrap().contains(&b"three".to_vec()));
+    storage.remove_checkpoint(job, first).unwrap();
+    assert_eq!(storage.checkpoints(job).unwrap(), [b"three"]);
+
+    let path = PathBuf::from(format!("deep/data/checkpoints/{job}/{second}"));
+    assert_eq!(files(folder.path()), BTreeSet::from([path.clone()]));
+    let path = folder.path().join(path);
+    let whole = fs::read(&path).unwrap();
+    for n in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[n] ^= 0x10;
+        fs::write(&path, &damaged).unwrap();
+        assert!(storage.checkpoints(job).unwrap().is_empty(), "byte {n}");
+        fs::write(&path, &whole[..n]).unwrap();
+        assert!(storage.checkpoints(job).unwrap().is_empty(), "{n} bytes");
+    }
+    storage.remove_checkpoints(job).unwrap();
+    storage.remove_checkpoints(job).unwrap();
+    assert!(storage.jobs_with_checkpoints().unwrap().is_empty());
 }

@@ -17,8 +17,27 @@ impl<S: Send + Sync> FromRequestParts<S> for JobId {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let path = Path::<String>::from_request_parts(parts, state).await;
         let Path(text) = path.map_err(|e| Problem::new(ErrorCode::JobNotFound, e.body_text()))?;
+        Self::parse(&text)
+    }
+}
+
+impl JobId {
+    fn parse(text: &str) -> Result<Self, Problem> {
         let unknown = |_| Problem::new(ErrorCode::JobNotFound, format!("there is no job `{text}`"));
-        Uuid::try_parse(&text).map(Self).map_err(unknown)
+        Uuid::try_parse(text).map(Self).map_err(unknown)
+    }
+}
+
+/// The job and the name of one of its frames in the path.
+pub struct FrameId(pub Uuid, pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for FrameId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
+        let Path((job, frame)) = path.map_err(|e| Problem::new(ErrorCode::JobNotFound, e.body_text()))?;
+        Ok(Self(JobId::parse(&job)?.0, frame))
     }
 }
 

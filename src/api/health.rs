@@ -27,6 +27,9 @@ pub struct Readiness {
     /// Always `ready`.
     #[schema(example = "ready")]
     status: &'static str,
+    /// What was looked at and found good.
+    #[schema(example = json!(["database", "migrations", "disk", "workers"]))]
+    checks: Vec<&'static str>,
     /// Workers that are alive.
     workers: Vec<WorkerState>,
 }
@@ -50,7 +53,11 @@ pub async fn healthz() -> Json<Health> {
 
 problems!(ReadyProblems: NotReady);
 
-/// Says whether jobs can be taken and made: the database takes writes and a worker is alive
+/// Says whether jobs can be taken and made
+///
+/// Looks whether the database takes writes (`database`) and has the schema of this version (`migrations`), whether the
+/// disk is above its floor (`disk`), and whether a worker is alive (`workers`). The `detail` of a 503 names each that
+/// is not so.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -58,12 +65,32 @@ problems!(ReadyProblems: NotReady);
     responses((status = 200, body = Readiness), ReadyProblems)
 )]
 pub async fn readyz(State(app): State<App>) -> Result<Json<Readiness>, Problem> {
-    let not_ready = |what: String| Problem::new(ErrorCode::NotReady, what).retry_after(5);
-    app.queue.check_writable().await.map_err(|e| not_ready(format!("the database takes no writes: {e}")))?;
-    let alive = app.queue.workers_alive(ALIVE).await?;
-    if alive.is_empty() {
-        return Err(not_ready("no worker is alive".to_owned()));
+    let mut alive = Vec::new();
+    let workers = match app.queue.workers_alive(ALIVE).await {
+        Ok(workers) if workers.is_empty() => Err("none is alive".to_owned()),
+        Ok(workers) => {
+            alive = workers;
+            Ok(())
+        }
+        Err(e) => Err(e.to_string()),
+    };
+    let checks = [
+        ("database", app.queue.check_writable().await.map_err(|e| format!("it takes no writes: {e}"))),
+        ("migrations", app.queue.check_schema().await.map_err(|e| e.to_string())),
+        ("disk", app.storage.check_room().map_err(|e| e.to_string())),
+        ("workers", workers),
+    ];
+    let faults: Vec<String> = checks
+        .iter()
+        .filter_map(|(name, found)| Some(format!("`{name}`: {}", found.as_ref().err()?)))
+        .collect();
+    if !faults.is_empty() {
+        return Err(Problem::new(ErrorCode::NotReady, faults.join("; ")).retry_after(5));
     }
     let workers = alive.into_iter().map(|worker| WorkerState { name: worker.name, device: worker.device });
-    Ok(Json(Readiness { status: "ready", workers: workers.collect() }))
+    Ok(Json(Readiness {
+        status: "ready",
+        checks: checks.iter().map(|(name, _)| *name).collect(),
+        workers: workers.collect(),
+    }))
 }

@@ -2,28 +2,52 @@
 //!
 //! It never loads a model. It checks a request as far as that can be done without one, keeps its images, puts a job
 //! into the queue, and from then on only reads what the workers write there. [`router()`] has the routes and, made
-//! from the same declarations, the OpenAPI document; each verb has a file of its own under `jobs/`; every error
-//! leaves as a problem of the one table in [`problem`].
+//! from the same declarations, the OpenAPI document; each verb has a file of its own under `jobs/` and `uploads/`;
+//! every error leaves as a problem of the one table in [`problem`]. [`webhooks`] tells of jobs that ended.
 
 #![allow(unused_qualifications, reason = "the derives of utoipa expand to qualified names")]
 
+mod access;
 pub mod catalog;
 mod extract;
 mod health;
 mod jobs;
+mod metrics;
+mod once;
 pub mod problem;
 mod router;
+mod trace;
+mod uploads;
+pub mod webhooks;
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 pub use catalog::Catalog;
 pub use jobs::limits::Limits;
+pub use jobs::references::FETCH_TIMEOUT;
 pub use router::{document, router};
 
-use crate::queue::Queue;
+use metrics::HttpMetrics;
+
+use crate::outbound::{Guard, Outbound};
+use crate::queue::{Queue, QueueError, Watcher};
 use crate::storage::Storage;
+
+/// What an operator may open, and what not.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// What a request may ask.
+    pub limits: Limits,
+    /// Fetches images by URL; without it they are refused.
+    pub images: Option<Outbound>,
+    /// What the URL of a webhook is held to; without it webhooks are refused.
+    pub webhooks: Option<Guard>,
+    /// Ends the answers that would go on: waiting for a change, streams of events.
+    pub shutdown: CancellationToken,
+}
 
 /// What the handlers work with; clones share it.
 #[derive(Clone, Debug)]
@@ -36,14 +60,41 @@ pub struct App {
     pub catalog: Arc<Catalog>,
     /// What a request may ask.
     pub limits: Limits,
+    http_metrics: HttpMetrics,
+    watcher: Arc<Watcher>,
+    keys: Arc<access::Keys>,
+    images: Option<Outbound>,
+    webhooks: Option<Guard>,
+    shutdown: CancellationToken,
     intake: Arc<Semaphore>,
 }
 
 impl App {
-    /// Puts the parts together.
-    pub fn new(queue: Queue, storage: Storage, catalog: Catalog, limits: Limits) -> Self {
+    /// Puts the parts together, and begins to watch the queue.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn new(
+        queue: Queue,
+        storage: Storage,
+        catalog: Catalog,
+        settings: Settings,
+    ) -> Result<Self, QueueError> {
         // Decoding takes a core and, for a large image, some hundred megabytes: more at once would gain nothing.
         let cores = std::thread::available_parallelism().map_or(1, Into::into);
-        Self { queue, storage, catalog: Arc::new(catalog), limits, intake: Arc::new(Semaphore::new(cores)) }
+        let Settings { limits, images, webhooks, shutdown } = settings;
+        Ok(Self {
+            watcher: Arc::new(Watcher::start(queue.clone()).await?),
+            queue,
+            storage,
+            catalog: Arc::new(catalog),
+            limits,
+            http_metrics: HttpMetrics::default(),
+            keys: Arc::default(),
+            images,
+            webhooks,
+            shutdown,
+            intake: Arc::new(Semaphore::new(cores)),
+        })
     }
 }

@@ -16,9 +16,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
 use utoipa::openapi::response::{Response as ResponseDoc, ResponseBuilder};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::queue::QueueError;
 use crate::storage::StorageError;
@@ -26,14 +27,16 @@ use crate::storage::StorageError;
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
+/// Seconds after which it is worth asking again for a place in the queue: jobs take minutes.
+const FULL_SECONDS: u32 = 30;
+
 macro_rules! error_codes {
     ($($name:ident, $code:literal, $status:ident, $title:literal, $meaning:literal;)*) => {
         /// A stable word for each kind of error; its meaning never changes.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, ToSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
         pub enum ErrorCode {
             $(
                 #[doc = $meaning]
-                #[serde(rename = $code)]
                 $name,
             )*
         }
@@ -74,10 +77,14 @@ error_codes! {
         "The multipart body is broken or ends too early.";
     InvalidQuery, "invalid_query", BAD_REQUEST, "The query is not valid",
         "A parameter of the query is unknown or has a value it can't have.";
+    Unauthorized, "unauthorized", UNAUTHORIZED, "An API key is needed",
+        "This service has API keys and the request has none that is good; send `Authorization: Bearer sm_…`.";
     NotFound, "not_found", NOT_FOUND, "There is nothing here",
         "No route has this path; see `/openapi.json`.";
     JobNotFound, "job_not_found", NOT_FOUND, "There is no such job",
-        "No job has this id.";
+        "No job has this id, or it is another owner's.";
+    KeyframeNotFound, "keyframe_not_found", NOT_FOUND, "The job has no such frame",
+        "The job has published no frame of this name.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here",
         "The path exists, the method does not; the `Allow` header lists those that do.";
     Timeout, "timeout", REQUEST_TIMEOUT, "The request took too long",
@@ -88,6 +95,14 @@ error_codes! {
         "The job has not ended yet; ask again after `Retry-After` seconds.";
     NoResult, "no_result", CONFLICT, "The job ended without a result",
         "The job failed or was cancelled; it will never have a video.";
+    JobNotEnded, "job_not_ended", CONFLICT, "The job has not ended yet",
+        "What was asked is only possible once a job has ended; cancel it first.";
+    NothingToRetry, "nothing_to_retry", CONFLICT, "The job succeeded",
+        "Only jobs that failed or were cancelled can be tried again.";
+    JobDeleted, "job_deleted", GONE, "The job was deleted",
+        "There was a job of this id; it and its files are gone.";
+    ResultExpired, "result_expired", GONE, "The result has expired",
+        "The job's files were kept until its `expires_at`, and are gone; run it again.";
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "A precondition failed",
         "A condition in the request's headers, such as `If-Match`, does not hold.";
     PayloadTooLarge, "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
@@ -98,6 +113,14 @@ error_codes! {
         "The `Range` lies outside the file or asks for several parts; `Content-Range` gives the size.";
     ValidationFailed, "validation_failed", UNPROCESSABLE_ENTITY, "The request is not valid",
         "`errors` lists everything that is wrong, each with a JSON pointer into the request.";
+    IdempotencyKeyReused, "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key was used before",
+        "Another request was sent under this `Idempotency-Key` within the last 24 hours; draw a new key.";
+    InvalidImage, "invalid_image", UNPROCESSABLE_ENTITY, "The image can't be used",
+        "The body is no PNG, JPEG or WebP that decodes, or has more pixels or bytes than are taken.";
+    QueueFull, "queue_full", TOO_MANY_REQUESTS, "The queue is full",
+        "As many jobs wait as may; try again after `Retry-After` seconds.";
+    QuotaSpent, "quota_spent", TOO_MANY_REQUESTS, "The quota is spent",
+        "The key's owner has as many unfinished jobs as the key allows; wait for one to end.";
     Internal, "internal", INTERNAL_SERVER_ERROR, "Something went wrong in the service",
         "A fault of the service; its log says more.";
     NotReady, "not_ready", SERVICE_UNAVAILABLE, "The service is not ready",
@@ -106,6 +129,20 @@ error_codes! {
         "Another process held the database for too long; send the request again after `Retry-After` seconds.";
     DiskFull, "disk_full", INSUFFICIENT_STORAGE, "The disk is full",
         "There is no room left for images or jobs; the operator has to make some.";
+}
+
+// By hand: the derive does not see names that come out of a macro.
+impl ToSchema for ErrorCode {}
+
+impl PartialSchema for ErrorCode {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(Self::ALL.iter().map(|code| code.code())))
+            .description(Some("A stable word for each kind of error; its meaning never changes."))
+            .build()
+            .into()
+    }
 }
 
 /// One thing that is wrong with a request.
@@ -220,11 +257,19 @@ impl From<QueueError> for Problem {
         match &error {
             QueueError::Unknown(_) => Self::new(ErrorCode::JobNotFound, error.to_string()),
             QueueError::Ended { .. } => Self::new(ErrorCode::JobEnded, error.to_string()),
+            QueueError::NotEnded(_) => Self::new(ErrorCode::JobNotEnded, error.to_string()),
+            QueueError::KeyReused => Self::new(ErrorCode::IdempotencyKeyReused, error.to_string()),
+            QueueError::Full { .. } => {
+                Self::new(ErrorCode::QueueFull, error.to_string()).retry_after(FULL_SECONDS)
+            }
+            QueueError::QuotaSpent { .. } => {
+                Self::new(ErrorCode::QuotaSpent, error.to_string()).retry_after(FULL_SECONDS)
+            }
             QueueError::Database(cause) if is_busy(cause) => {
                 tracing::warn!(error = %error, "the job database was busy for too long");
                 Self::new(ErrorCode::DatabaseBusy, ErrorCode::DatabaseBusy.meaning()).retry_after(1)
             }
-            QueueError::Database(sqlx::Error::Database(cause)) if cause.code().as_deref() == Some("13") => {
+            QueueError::Database(cause) if is_full(cause) => {
                 tracing::error!(error = %error, "the disk is full");
                 Self::new(ErrorCode::DiskFull, ErrorCode::DiskFull.meaning())
             }
@@ -242,6 +287,11 @@ fn is_busy(error: &sqlx::Error) -> bool {
         }
         _ => false,
     }
+}
+
+/// `SQLITE_FULL`.
+fn is_full(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Database(cause) if cause.code().as_deref() == Some("13"))
 }
 
 impl From<StorageError> for Problem {
@@ -272,6 +322,9 @@ pub async fn render(request: Request, next: Next) -> Response {
         parts.headers.remove(name);
     }
     parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    if problem.code == ErrorCode::Unauthorized {
+        parts.headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"storymem\""));
+    }
     if let Some(seconds) = problem.retry_after {
         parts.headers.insert(header::RETRY_AFTER, seconds.into());
     }
@@ -286,13 +339,13 @@ pub async fn render(request: Request, next: Next) -> Response {
 
 /// Documents the errors of an operation: an empty type for `responses(…)`, made from the codes.
 macro_rules! problems {
-    ($name:ident: $($code:ident),+ $(,)?) => {
+    ($name:ident: $($code:ident),* $(,)?) => {
         pub(crate) struct $name;
 
         impl utoipa::IntoResponses for $name {
             fn responses()
             -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::response::Response>> {
-                $crate::api::problem::documented(&[$($crate::api::problem::ErrorCode::$code),+])
+                $crate::api::problem::documented(&[$($crate::api::problem::ErrorCode::$code),*])
             }
         }
     };
@@ -302,8 +355,13 @@ pub(crate) use problems;
 /// One response for each status, naming the codes it can come with. What can happen anywhere is added.
 pub(crate) fn documented(codes: &[ErrorCode]) -> BTreeMap<String, RefOr<ResponseDoc>> {
     let anywhere = [ErrorCode::BadRequest, ErrorCode::Internal, ErrorCode::DatabaseBusy];
+    responses(&[codes, &anywhere].concat())
+}
+
+/// One response for each status, naming the codes it can come with.
+pub(crate) fn responses(codes: &[ErrorCode]) -> BTreeMap<String, RefOr<ResponseDoc>> {
     let mut by_status = BTreeMap::<u16, Vec<ErrorCode>>::new();
-    for &code in codes.iter().chain(&anywhere) {
+    for &code in codes {
         by_status.entry(code.status().as_u16()).or_default().push(code);
     }
     let response = |codes: Vec<ErrorCode>| {

@@ -11,21 +11,25 @@ use axum::routing::get;
 use axum::{Router, middleware};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
-use tower_http::trace::TraceLayer;
 use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::{self, ErrorCode, Problem};
-use super::{App, health, jobs};
+use super::{App, health, jobs, metrics, uploads, webhooks};
 use crate::queue::FailureCode;
+
+/// The name of the security scheme.
+const KEY: &str = "api_key";
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "StoryMem Serve", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
-    components(schemas(problem::Document)),
+    components(schemas(problem::Document, jobs::events::ChangeView, webhooks::Message)),
     tags(
         (name = "jobs", description = "Shots: ask for one, follow it, fetch it"),
+        (name = "uploads", description = "Images that are sent once and used by many jobs"),
         (name = "operations", description = "For whoever runs the service"),
     )
 )]
@@ -34,19 +38,43 @@ struct Base;
 fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Base::openapi())
         .routes(routes!(jobs::list::list_jobs, jobs::create::create_job))
-        .routes(routes!(jobs::get::get_job))
+        .routes(routes!(jobs::get::get_job, jobs::delete::delete_job))
+        .routes(routes!(jobs::events::follow_job))
         .routes(routes!(jobs::cancel::cancel_job))
+        .routes(routes!(jobs::retry::retry_job))
         .routes(routes!(jobs::video::get_video))
         .routes(routes!(jobs::thumbnail::get_thumbnail))
+        .routes(routes!(jobs::keyframe::get_keyframe))
+        .routes(routes!(uploads::create::create_upload))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
+        .routes(routes!(metrics::metrics))
 }
 
 /// The OpenAPI 3.1 document.
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = routes().into_openapi();
     document.info.description = Some(description());
+    protect(&mut document);
     document
+}
+
+/// Says that all but the operator's own calls take an API key.
+fn protect(document: &mut utoipa::openapi::OpenApi) {
+    let scheme = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("An API key, where the operator has made any: `storymem keys add`."))
+        .build();
+    document.components.get_or_insert_default().add_security_scheme(KEY, SecurityScheme::Http(scheme));
+    let none: [&str; 0] = [];
+    let items = document.paths.paths.values_mut();
+    let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten();
+    for operation in
+        operations.filter(|operation| !operation.tags.iter().flatten().any(|tag| tag == "operations"))
+    {
+        operation.security = Some(vec![SecurityRequirement::default(), SecurityRequirement::new(KEY, none)]);
+        operation.responses.responses.extend(problem::responses(&[ErrorCode::Unauthorized]));
+    }
 }
 
 /// The whole service.
@@ -55,7 +83,9 @@ pub fn router(app: App) -> Router {
     let json = document().to_json().expect("a document of strings, lists and maps with string keys is JSON");
     let json = Bytes::from(json);
     let openapi = move || async move { ([(header::CONTENT_TYPE, "application/json")], json) };
-    around(routes.route("/openapi.json", get(openapi)), app.limits.body_bytes).with_state(app)
+    around(routes.route("/openapi.json", get(openapi)), app.limits.body_bytes)
+        .layer(middleware::from_fn_with_state(app.http_metrics.clone(), metrics::observe))
+        .with_state(app)
 }
 
 /// What is around every route: from the inside, a limit for bodies, a net for panics, and the writing of problems.
@@ -65,8 +95,6 @@ fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize
         .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(problem::render))
-        // A failure is logged where its cause is known.
-        .layer(TraceLayer::new_for_http().on_failure(()))
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {
@@ -120,6 +148,18 @@ mod tests {
         let problem: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(problem["code"], "internal");
         assert_eq!(problem["instance"], "/panics");
+    }
+
+    #[test]
+    fn a_code_is_one_word_everywhere() {
+        let document = serde_json::to_value(document()).unwrap();
+        let documented = document["components"]["schemas"]["ErrorCode"]["enum"].as_array().unwrap().clone();
+        assert_eq!(documented.len(), ErrorCode::ALL.len());
+        for code in ErrorCode::ALL {
+            let word = serde_json::to_value(code).unwrap();
+            assert_eq!(word, code.code());
+            assert!(documented.contains(&word), "{word}");
+        }
     }
 
     #[test]

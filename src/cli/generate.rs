@@ -109,7 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
     let mut recording = args.dump.is_some().then(Recording::default);
     let mut display = Display::new(start);
-    let shot = pipeline.generate_recorded(&request, &mut display, &stop, recording.as_mut())?;
+    let shot = pipeline.generate_recorded(&request, None, &mut display, &stop, recording.as_mut())?;
     display.finish();
     for warning in &shot.warnings {
         eprintln!("warning: {warning}");

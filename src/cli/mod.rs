@@ -4,6 +4,7 @@ pub mod demo;
 pub mod export;
 pub mod generate;
 mod interrupt;
+pub mod keys;
 pub mod openapi;
 pub mod serve;
 mod signals;

@@ -14,18 +14,28 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::signals;
-use crate::api::{self, App, Catalog};
+use crate::api::webhooks::{self, Courier};
+use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, QueueConfig, RuntimeConfig,
-    WarmUpConfig,
+    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
+    RetentionConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::Device;
-use crate::queue::{Queue, SystemClock};
+use crate::outbound::Outbound;
+use crate::queue::{Keep, Queue, SystemClock};
+use crate::retention::{self, GRACE, Round};
 use crate::storage::Storage;
 use crate::worker::supervisor::Supervisor;
+use crate::worker::sweep;
 
 /// How often leases that ran out are looked for, besides at every claim.
 const RECOVER: Duration = Duration::from_secs(2);
+
+/// How often old jobs and files are looked for.
+const LET_GO: Duration = Duration::from_secs(60);
+
+/// How often files that no job names are looked for: at first, and then.
+const SWEEP: Duration = Duration::from_secs(600);
 
 /// How long open connections may take to end once the service stops.
 const HTTP_GRACE: Duration = Duration::from_secs(10);
@@ -52,8 +62,14 @@ pub struct Args {
     #[command(flatten)]
     limits: LimitConfig,
     #[command(flatten)]
+    outbound: OutboundConfig,
+    #[command(flatten)]
     queue: QueueConfig,
-    /// Seconds a worker may take to give its job back when the service stops
+    #[command(flatten)]
+    retention: RetentionConfig,
+    #[command(flatten)]
+    work: WorkerConfig,
+    /// Seconds a worker may take to save its job and give it back when it was not done in time
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stop_seconds: u64,
     #[command(flatten)]
@@ -78,6 +94,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
+    // Before anyone can know that the service is up, and tell it to stop.
+    let shutdown = CancellationToken::new();
+    tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
     for device in args.devices.iter().flatten() {
         check(&args, *device).await?;
     }
@@ -85,19 +104,24 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     for path in &args.bundle.bundles {
         manifests.push(Bundle::open(path)?.manifest().clone());
     }
-    let storage = Storage::open(&args.data.data_dir)?;
+    let storage = args.data.open()?;
     let queue = Queue::open(&storage.database(), Arc::new(SystemClock), args.queue.policy()).await?;
-    let app = App::new(queue.clone(), storage, Catalog::new(manifests), args.limits.limits());
+    queue.check_whole().await?;
+    let settings = settings(&args, &shutdown)?;
+    let app = App::new(queue.clone(), storage.clone(), Catalog::new(manifests), settings).await?;
     let listener = TcpListener::bind(args.http.listen).await;
     let listener = listener.with_context(|| format!("can't listen on `{}`", args.http.listen))?;
     tracing::info!(http.address = %listener.local_addr()?, "the service is up");
 
-    let shutdown = CancellationToken::new();
-    tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
     let mut tasks = JoinSet::new();
     tasks.spawn(recover(queue.clone(), shutdown.clone()));
+    tasks.spawn(let_go(queue.clone(), storage.clone(), args.retention.keep(), shutdown.clone()));
+    tasks.spawn(sweep_up(queue.clone(), storage.clone(), shutdown.clone()));
+    if let Some(courier) = courier(&args, &queue, &shutdown)? {
+        tasks.spawn(courier.run());
+    }
     for device in args.devices.iter().flatten() {
-        tasks.spawn(supervisor(&args, *device, &queue, &shutdown)?.run());
+        tasks.spawn(supervisor(&args, *device, &queue, &storage, &shutdown)?.run());
     }
     let stopping = shutdown.clone().cancelled_owned();
     let http = axum::serve(listener, api::router(app)).with_graceful_shutdown(stopping);
@@ -114,6 +138,27 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the API may do.
+fn settings(args: &Args, shutdown: &CancellationToken) -> anyhow::Result<Settings> {
+    let guard = args.outbound.guard();
+    let images = args.outbound.image_urls.then(|| Outbound::following(guard.clone(), FETCH_TIMEOUT));
+    Ok(Settings {
+        limits: args.limits.limits(),
+        images: images.transpose()?,
+        webhooks: args.outbound.webhook_secret.as_ref().map(|_| guard),
+        shutdown: shutdown.clone(),
+    })
+}
+
+/// Who delivers webhooks, where there is a secret to sign them with.
+fn courier(args: &Args, queue: &Queue, shutdown: &CancellationToken) -> anyhow::Result<Option<Courier>> {
+    let Some(secret) = args.outbound.webhook_secret.clone() else {
+        return Ok(None);
+    };
+    let client = Outbound::staying(args.outbound.guard(), webhooks::TIMEOUT)?;
+    Ok(Some(Courier { queue: queue.clone(), client, secret, shutdown: shutdown.clone() }))
+}
+
 /// Gives back the jobs whose leases ran out, for when no worker is there to do so by claiming.
 async fn recover(queue: Queue, shutdown: CancellationToken) {
     while !shutdown.is_cancelled() {
@@ -121,6 +166,41 @@ async fn recover(queue: Queue, shutdown: CancellationToken) {
             tracing::warn!(error = %e, "leases could not be looked over");
         }
         let _ = tokio::time::timeout(RECOVER, shutdown.cancelled()).await;
+    }
+}
+
+/// Lets go of what is old, at the start and then regularly.
+async fn let_go(queue: Queue, storage: Storage, keep: Keep, shutdown: CancellationToken) {
+    while !shutdown.is_cancelled() {
+        match retention::round(&queue, &storage, &keep, GRACE).await {
+            Ok(Round { results: 0, jobs: 0, inputs: 0 }) => {}
+            Ok(Round { results, jobs, inputs }) => {
+                tracing::info!(
+                    expired.results = results,
+                    expired.jobs = jobs,
+                    expired.inputs = inputs,
+                    "old jobs and files were removed"
+                );
+            }
+            Err(e) => tracing::warn!(error = %e, "old jobs and files could not be removed"),
+        }
+        let _ = tokio::time::timeout(LET_GO, shutdown.cancelled()).await;
+    }
+}
+
+/// Removes what crashes have left behind.
+async fn sweep_up(queue: Queue, storage: Storage, shutdown: CancellationToken) {
+    while !shutdown.is_cancelled() {
+        if let Err(e) = sweep::results(&queue, &storage).await {
+            tracing::warn!(error = %e, "results that no job names could not be swept up");
+        }
+        if let Err(e) = sweep::checkpoints(&queue, &storage).await {
+            tracing::warn!(error = %e, "checkpoints of ended jobs could not be swept up");
+        }
+        if let Err(e) = queue.clear_workers().await {
+            tracing::warn!(error = %e, "workers that are gone could not be cleared away");
+        }
+        let _ = tokio::time::timeout(SWEEP, shutdown.cancelled()).await;
     }
 }
 
@@ -147,15 +227,17 @@ fn supervisor(
     args: &Args,
     device: Device,
     queue: &Queue,
+    storage: &Storage,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Supervisor> {
     Ok(Supervisor {
         queue: queue.clone(),
+        storage: storage.clone(),
         program: std::env::current_exe().context("can't find this program's own file")?,
         args: [worker_args(args, device), vec!["--supervised".into()]].concat(),
         device: device.to_string(),
         shutdown: shutdown.clone(),
-        grace: Duration::from_secs(args.stop_seconds),
+        grace: args.work.drain() + Duration::from_secs(args.stop_seconds),
     })
 }
 
@@ -164,11 +246,12 @@ fn worker_args(args: &Args, device: Device) -> Vec<OsString> {
     let flag = |name: &str, value: &Path| [OsString::from(name), value.into()];
     let mut worker = vec![OsString::from("worker"), "--device".into(), device.to_string().into()];
     worker.extend(args.bundle.bundles.iter().flat_map(|bundle| flag("--bundle", bundle)));
-    worker.extend(flag("--data-dir", &args.data.data_dir));
+    worker.extend(args.data.to_args());
     worker.extend(args.runtime.to_args());
     worker.extend(args.use_of.to_args());
     worker.extend(args.warm_up.to_args());
     worker.extend(args.queue.to_args().map(OsString::from));
+    worker.extend(args.work.to_args().map(OsString::from));
     worker.extend(args.log.to_args().map(OsString::from));
     worker
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
@@ -9,12 +10,11 @@ use tokio_util::sync::CancellationToken;
 use super::signals;
 use crate::api::catalog;
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, LogConfig, QueueConfig, RuntimeConfig, WarmUpConfig,
+    BundleConfig, DataConfig, DeviceConfig, LogConfig, QueueConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::{Device, Runtime};
 use crate::pipeline::{Generator as _, ShotPipeline, StopToken};
 use crate::queue::{Queue, SystemClock};
-use crate::storage::Storage;
 use crate::worker::{self, Model, Worker};
 
 /// Takes jobs from the queue and makes them on one device. `storymem serve` starts one for each device.
@@ -36,11 +36,13 @@ pub struct Args {
     #[command(flatten)]
     queue: QueueConfig,
     #[command(flatten)]
+    work: WorkerConfig,
+    #[command(flatten)]
     log: LogConfig,
     /// The worker's name, which no other process may have
     #[arg(long, hide = true)]
     name: Option<String>,
-    /// Stop when the standard input ends
+    /// Take no more jobs when a line comes on the standard input, and stop when it ends
     #[arg(long, hide = true)]
     supervised: bool,
     /// Only open the bundles on the device, and say on the standard output what prevents it
@@ -60,14 +62,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     // One thread suffices for the lease; the others are the model's.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let shutdown = CancellationToken::new();
+    let drain = shutdown.child_token();
     {
         let _context = runtime.enter();
-        runtime.spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
+        runtime.spawn(signals::cancel_on_signal(drain.clone()).context("can't listen to signals")?);
     }
     if args.supervised {
-        cancel_with_supervisor(shutdown.clone());
+        follow_supervisor(drain.clone(), shutdown.clone());
     }
-    let storage = Storage::open(&args.data.data_dir)?;
+    runtime.spawn(stop_after(drain.clone(), args.work.drain(), shutdown.clone()));
+    let storage = args.data.open()?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
     let stop = StopToken::default();
@@ -75,7 +79,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut models = open(&args, &stop)?;
     let device = args.device.to_string();
     let name = args.name.unwrap_or_else(|| worker::new_name(&device));
-    let worker = Worker { name, device, queue, storage, runtime: runtime.handle().clone(), shutdown };
+    let worker = Worker {
+        name,
+        device,
+        queue,
+        storage,
+        runtime: runtime.handle().clone(),
+        checkpoint_every: args.work.checkpoint_every(),
+        drain,
+        shutdown,
+    };
     worker.run(&mut models)?;
     runtime.block_on(worker.queue.close());
     Ok(())
@@ -100,12 +113,23 @@ async fn stop_on(shutdown: CancellationToken, stop: StopToken) {
     stop.stop();
 }
 
-/// The supervisor holds the other end of the pipe and never writes: it ends when the supervisor does.
-fn cancel_with_supervisor(shutdown: CancellationToken) {
+/// The supervisor holds the other end of the pipe: a byte says to take no more jobs, its end that the supervisor has
+/// ended.
+fn follow_supervisor(drain: CancellationToken, shutdown: CancellationToken) {
     std::thread::spawn(move || {
         let mut byte = [0];
-        while matches!(io::stdin().read(&mut byte), Ok(1)) {}
+        while matches!(io::stdin().read(&mut byte), Ok(1)) {
+            drain.cancel();
+        }
         tracing::info!("the supervisor has ended");
         shutdown.cancel();
     });
+}
+
+/// Stops a job that still runs some time after the worker was told to take no more.
+async fn stop_after(drain: CancellationToken, patience: Duration, shutdown: CancellationToken) {
+    drain.cancelled().await;
+    tracing::info!(patience_seconds = patience.as_secs(), "the worker takes no more jobs");
+    tokio::time::sleep(patience).await;
+    shutdown.cancel();
 }

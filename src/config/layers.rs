@@ -7,12 +7,15 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser, ValueHint, value_parser};
 use toml::{Table, Value};
 
 const CONFIG: &str = "config";
+
+static SETTINGS: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Parses this process's arguments; prints help or what is wrong, and ends the process, where clap would.
 pub fn parse<P: Parser>() -> P {
@@ -42,7 +45,31 @@ pub fn try_parse_from<P: Parser>(args: impl IntoIterator<Item = OsString>) -> Re
         Some(path) => with_file(command, &path)?,
         None => command,
     };
-    P::from_arg_matches(&command.try_get_matches_from(args)?)
+    let matches = command.clone().try_get_matches_from(args)?;
+    // A process parses once; a test that does so again keeps what was first.
+    let _ = SETTINGS.set(settings(&command, &matches));
+    P::from_arg_matches(&matches)
+}
+
+/// What this process runs with, defaults included: `flag=value` for each flag of its command. Secrets are not told.
+pub fn effective() -> &'static [String] {
+    SETTINGS.get().map_or(&[], Vec::as_slice)
+}
+
+fn settings(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        return settings(command, matches);
+    }
+    let value = |arg: &Arg| {
+        let flag = arg.get_long()?;
+        let values = matches.try_get_raw(arg.get_id().as_str()).ok()??;
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        let shown = if arg.is_hide_env_values_set() { "(set)".to_owned() } else { values.join(",") };
+        Some(format!("{flag}={shown}"))
+    };
+    command.get_arguments().filter_map(value).collect()
 }
 
 fn config_file(matches: &ArgMatches) -> Option<PathBuf> {

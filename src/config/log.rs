@@ -27,7 +27,7 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// Starts logging. To be called once in a process.
+    /// Starts logging, with a line that tells the settings. To be called once in a process.
     ///
     /// # Errors
     /// When the process logs already.
@@ -38,9 +38,12 @@ impl LogConfig {
             .with_env_filter(EnvFilter::new(&self.filter));
         match self.log_format {
             LogFormat::Text => builder.try_init(),
-            LogFormat::Json => builder.json().flatten_event(true).try_init(),
+            LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).try_init(),
         }
-        .map_err(|e| anyhow::anyhow!("can't start logging: {e}"))
+        .map_err(|e| anyhow::anyhow!("can't start logging: {e}"))?;
+        let settings = super::effective().join(" ");
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), settings, "the settings of this process");
+        Ok(())
     }
 
     /// The flags that make another process log in the same way.

@@ -10,7 +10,10 @@ mod paths;
 mod service;
 
 pub use device::{DeviceConfig, WarmUpConfig};
-pub use layers::{parse, try_parse_from};
+pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
 pub use paths::absolute_path;
-pub use service::{BundleConfig, DataConfig, HttpConfig, LimitConfig, QueueConfig, RuntimeConfig};
+pub use service::{
+    BundleConfig, DataConfig, HttpConfig, LimitConfig, OutboundConfig, QueueConfig, RetentionConfig,
+    RuntimeConfig, WorkerConfig,
+};

@@ -37,6 +37,34 @@ pub enum PipelineError {
         /// Steps of the run.
         steps: usize,
     },
+    /// The latents have become one value everywhere.
+    #[error(
+        "the latents are all `{value}` after step {step} of {steps}, which is no picture; try another seed or guidance scale"
+    )]
+    ConstantLatents {
+        /// That value.
+        value: f32,
+        /// The step (from 1) after which it was seen.
+        step: usize,
+        /// Steps of the run.
+        steps: usize,
+    },
+    /// The autoencoder made NaN or infinity of finite latents.
+    #[error(
+        "the decoded frames are not finite at latent frame {latent_frame} of {latent_frames}; try another seed or f32 weights"
+    )]
+    NanFrames {
+        /// The latent frame (from 1) at which it was seen.
+        latent_frame: usize,
+        /// Latent frames of the video.
+        latent_frames: usize,
+    },
+    /// Every pixel of every frame has the same colour.
+    #[error("all pixels of the video have the colour `{}`, which is no picture; try another seed", hex(rgb))]
+    ConstantFrames {
+        /// That colour.
+        rgb: [u8; 3],
+    },
     /// The request can't be served by this bundle.
     #[error("{0}")]
     Request(String),
@@ -62,9 +90,16 @@ impl PipelineError {
         match self {
             Self::Stopped => "stopped",
             Self::NanLatents { .. } => "nan_latents",
+            Self::ConstantLatents { .. } => "constant_latents",
+            Self::NanFrames { .. } => "nan_frames",
+            Self::ConstantFrames { .. } => "constant_frames",
             Self::Request(_) | Self::Size(_) | Self::Solver(_) => "invalid_request",
             Self::Engine(_) => "engine_error",
             Self::Bundle(_) | Self::Text(_) => "bundle_error",
         }
     }
+}
+
+fn hex([r, g, b]: &[u8; 3]) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
 }

@@ -21,8 +21,8 @@ use super::solver::Solver;
 use super::text::{Tokenizer, Tokens};
 use super::text_encoder::TextEncoder;
 use super::{
-    Conditioning, Dimensions, Effective, Frames, Generator, Guidance, Observer, PipelineError, Profile,
-    Progress, Recording, Shot, ShotRequest, Size, Stage, StopToken, Timings, Variant,
+    Checkpoint, CheckpointView, Conditioning, Dimensions, Effective, Frames, Generator, Guidance, Observer,
+    PipelineError, Profile, Progress, Recording, Shot, ShotRequest, Size, Stage, StopToken, Timings, Variant,
 };
 use crate::engine::{DeviceOptions, Engine, Runtime, Weights};
 
@@ -126,6 +126,7 @@ impl ShotPipeline {
     pub fn generate_recorded(
         &mut self,
         request: &ShotRequest,
+        resume: Option<Checkpoint>,
         observer: &mut dyn Observer,
         stop: &StopToken,
         recording: Option<&mut Recording>,
@@ -139,12 +140,13 @@ impl ShotPipeline {
             timed(&mut timings.text_seconds, || self.encode_text(&mut run, &mut warnings))?;
         let condition =
             timed(&mut timings.encode_seconds, || self.encode_frames(&mut run, variant, dimensions))?;
-        let latents = timed(&mut timings.denoise_seconds, || {
-            self.denoise(&mut run, dimensions, solver, condition.as_ref().map(|c| c.view()), &embeds)
+        let start = self.start(&mut run, dimensions, solver, resume);
+        let denoised = timed(&mut timings.denoise_seconds, || {
+            self.denoise(&mut run, dimensions, start, condition.as_ref().map(|c| c.view()), &embeds)
         })?;
-        let video = latents.slice(s![.., request.memory.len().., .., ..]);
-        let frames =
-            timed(&mut timings.decode_seconds, || self.decode(&mut run, variant, dimensions, video))?;
+        let video = denoised.latents.slice(s![.., request.memory.len().., .., ..]);
+        let frames = timed(&mut timings.decode_seconds, || self.decode(&mut run, variant, dimensions, video));
+        let frames = frames.inspect_err(|e| run.offer_if_stopped(e, &denoised))?;
 
         let effective = Effective { size: dimensions.size(), frames: frames.len(), variant, prompt_tokens };
         Ok(Shot { frames, effective, warnings, timings })
@@ -243,15 +245,51 @@ impl ShotPipeline {
         Ok(Some(condition))
     }
 
-    /// The denoised latents `[16, M + T, h, w]`.
+    /// Noise and a sampler before its first step; or what `resume` holds, if it fits.
+    fn start(
+        &self,
+        run: &mut Run<'_>,
+        dimensions: Dimensions,
+        solver: Solver,
+        resume: Option<Checkpoint>,
+    ) -> Sample {
+        let ShotRequest { sampling, memory, .. } = run.request;
+        let shape = [LATENT_CHANNELS, memory.len() + dimensions.lat_t, dimensions.lat_h, dimensions.lat_w];
+        if let Some(checkpoint) = resume {
+            match checkpoint.restore(sampling, shape) {
+                Some((latents, solver)) => return Sample { latents, solver },
+                None => tracing::warn!("a checkpoint does not fit its request; denoising starts anew"),
+            }
+        }
+        let latents = randn(sampling.seed, shape);
+        run.keep("noise", &latents);
+        Sample { latents, solver }
+    }
+
+    /// Brings a sample to its last step.
     fn denoise(
         &self,
         run: &mut Run<'_>,
         dimensions: Dimensions,
-        mut solver: Solver,
+        mut sample: Sample,
+        condition: Option<ArrayView4<'_, f32>>,
+        embeds: &[Array2<f32>; 2],
+    ) -> Result<Sample, PipelineError> {
+        let done = self.steps(run, dimensions, &mut sample, condition, embeds);
+        done.inspect_err(|e| run.offer_if_stopped(e, &sample))?;
+        run.keep("latent", &sample.latents);
+        Ok(sample)
+    }
+
+    /// The steps that `sample` has still to go. When this fails, `sample` is as the last whole step left it.
+    fn steps(
+        &self,
+        run: &mut Run<'_>,
+        dimensions: Dimensions,
+        sample: &mut Sample,
         condition: Option<ArrayView4<'_, f32>>,
         [prompt, negative]: &[Array2<f32>; 2],
-    ) -> Result<Array4<f32>, PipelineError> {
+    ) -> Result<(), PipelineError> {
         let Manifest { nets, sampling: defaults, .. } = self.bundle.manifest();
         let sampling = &run.request.sampling;
         let memory = run.request.memory.len();
@@ -260,16 +298,13 @@ impl ShotPipeline {
             height: dimensions.lat_h,
             width: dimensions.lat_w,
         };
-        let mut latents = randn(sampling.seed, [LATENT_CHANNELS, grid.frames, grid.height, grid.width]);
-        run.keep("noise", &latents);
-
         let times = positions(memory, dimensions.lat_t, defaults.memory_stride);
         let mut denoiser =
             Denoiser::new(&self.engine, &nets.transformer, &self.high, grid, &times, condition)?;
         let mut expert: Option<(bool, Expert<'_>)> = None;
-        let steps = sampling.steps;
-        run.progress(Stage::Denoise, 0, steps)?;
-        for (i, timestep) in solver.timesteps().to_vec().into_iter().enumerate() {
+        let (first, steps) = (sample.solver.step_index(), sampling.steps);
+        run.progress(Stage::Denoise, first, steps)?;
+        for (i, timestep) in sample.solver.timesteps().to_vec().into_iter().enumerate().skip(first) {
             let is_high = timestep as f64 >= defaults.boundary * 1000.0;
             let (weights, guidance) = if is_high {
                 (&self.high, sampling.guidance.high)
@@ -281,20 +316,20 @@ impl ShotPipeline {
                 Some(same) => expert.insert(same),
                 None => expert.insert((is_high, denoiser.expert(weights, prompt, negative, run.stop)?)),
             };
-            let velocity = denoiser.velocity(working, &latents, timestep, guidance, run.stop)?;
-            solver.step(&velocity, latents.as_slice_mut().expect("noise is contiguous"))?;
-            if !latents.iter().all(|x| x.is_finite()) {
-                return Err(PipelineError::NanLatents { step: i + 1, steps });
-            }
+            let velocity = denoiser.velocity(working, &sample.latents, timestep, guidance, run.stop)?;
+            let Sample { latents, solver } = sample;
+            let values = latents.as_slice_mut().expect("noise is contiguous");
+            solver.step(&velocity, values)?;
+            check_latents(values, i + 1, steps)?;
             if run.recording.is_some() {
                 let velocity = Array4::from_shape_vec(latents.raw_dim(), velocity)
                     .expect("a velocity has the shape of its latents");
                 run.keep("predictions", &velocity);
             }
+            run.observer.step_done(sample.checkpoint());
             run.progress(Stage::Denoise, i + 1, steps)?;
         }
-        run.keep("latent", &latents);
-        Ok(latents)
+        Ok(())
     }
 
     /// The frames of the video part of the latents, known ones dropped.
@@ -314,6 +349,9 @@ impl ShotPipeline {
         run.progress(Stage::Decode, 0, lat_t)?;
         let stop = run.stop;
         codec.decode(latents, stop, |chunk| {
+            if !chunk.iter().all(|x| x.is_finite()) {
+                return Err(PipelineError::NanFrames { latent_frame: done + 1, latent_frames: lat_t });
+            }
             // [3, frames, height, width] to [frames, height, width, 3]
             rgb.extend(chunk.permuted_axes([1, 2, 3, 0]).iter().map(|&x| to_byte(x)));
             run.keep("frames", &chunk);
@@ -321,6 +359,7 @@ impl ShotPipeline {
             run.progress(Stage::Decode, done, lat_t)
         })?;
         rgb.drain(..variant.dropped_frames() * frame_bytes);
+        check_frames(&rgb)?;
         Ok(Frames { size: dimensions.size(), rgb })
     }
 }
@@ -333,10 +372,11 @@ impl Generator for ShotPipeline {
     fn generate(
         &mut self,
         request: &ShotRequest,
+        resume: Option<Checkpoint>,
         observer: &mut dyn Observer,
         stop: &StopToken,
     ) -> Result<Shot, PipelineError> {
-        self.generate_recorded(request, observer, stop, None)
+        self.generate_recorded(request, resume, observer, stop, None)
     }
 }
 
@@ -345,6 +385,20 @@ struct Plan {
     variant: Variant,
     dimensions: Dimensions,
     solver: Solver,
+}
+
+/// Latents on their way, and the sampler that moves them.
+struct Sample {
+    /// `[16, M + T, h, w]`
+    latents: Array4<f32>,
+    solver: Solver,
+}
+
+impl Sample {
+    fn checkpoint(&self) -> CheckpointView<'_> {
+        let latents = self.latents.as_slice().expect("noise is contiguous");
+        CheckpointView { latents, solver: self.solver.state() }
+    }
 }
 
 /// One run: what is asked for, and who is told of it.
@@ -361,6 +415,13 @@ impl Run<'_> {
         self.stop.check()?;
         self.observer.progress(Progress { stage, step, steps });
         Ok(())
+    }
+
+    /// Offers the last step that was done, if the run ends because it was stopped.
+    fn offer_if_stopped(&mut self, error: &PipelineError, sample: &Sample) {
+        if matches!(error, PipelineError::Stopped) && sample.solver.step_index() > 0 {
+            self.observer.stopped(sample.checkpoint());
+        }
     }
 
     fn keep<S, D>(&mut self, name: &'static str, array: &ndarray::ArrayBase<S, D>)
@@ -407,6 +468,29 @@ fn check_inputs(manifest: &Manifest, request: &ShotRequest) -> Result<(), Pipeli
     }
 }
 
+/// Whether latents can still become a picture.
+fn check_latents(latents: &[f32], step: usize, steps: usize) -> Result<(), PipelineError> {
+    if !latents.iter().all(|x| x.is_finite()) {
+        return Err(PipelineError::NanLatents { step, steps });
+    }
+    match latents.split_first() {
+        Some((&value, rest)) if rest.iter().all(|&x| x == value) => {
+            Err(PipelineError::ConstantLatents { value, step, steps })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether there is anything to see.
+fn check_frames(rgb: &[u8]) -> Result<(), PipelineError> {
+    match rgb.as_chunks::<3>().0 {
+        [first, rest @ ..] if rest.iter().all(|pixel| pixel == first) => {
+            Err(PipelineError::ConstantFrames { rgb: *first })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn size_of(image: &RgbImage) -> Size {
     Size { width: image.width() as usize, height: image.height() as usize }
 }
@@ -421,4 +505,36 @@ fn timed<T>(seconds: &mut f64, stage: impl FnOnce() -> T) -> T {
     let result = stage();
     *seconds = start.elapsed().as_secs_f64();
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latents_that_are_no_picture_are_refused() {
+        assert!(check_latents(&[0.5, 0.5, 0.25], 1, 4).is_ok());
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let error = check_latents(&[0.5, bad, 0.25], 1, 4).unwrap_err();
+            assert_eq!(error.code(), "nan_latents");
+        }
+        let error = check_latents(&[0.5; 8], 3, 4).unwrap_err();
+        assert_eq!(error.code(), "constant_latents");
+        assert_eq!(
+            error.to_string(),
+            "the latents are all `0.5` after step 3 of 4, which is no picture; try another seed or guidance scale"
+        );
+    }
+
+    #[test]
+    fn frames_without_anything_to_see_are_refused() {
+        assert!(check_frames(&[0, 0, 0, 0, 0, 1]).is_ok());
+        // Flat, and yet its bytes differ.
+        let error = check_frames(&[255, 128, 0, 255, 128, 0]).unwrap_err();
+        assert_eq!(error.code(), "constant_frames");
+        assert_eq!(
+            error.to_string(),
+            "all pixels of the video have the colour `#ff8000`, which is no picture; try another seed"
+        );
+    }
 }

@@ -3,6 +3,7 @@
 //! Nothing here names ONNX Runtime, HTTP or SQL: the nets are run through `engine`, and whoever wants a video
 //! hands a [`ShotRequest`] to a [`Generator`] and listens through an [`Observer`].
 
+mod checkpoint;
 mod codec;
 pub mod condition;
 mod denoiser;
@@ -22,6 +23,7 @@ pub mod text;
 mod text_encoder;
 
 pub use crate::engine::StopToken;
+pub use checkpoint::{Checkpoint, CheckpointView};
 pub use codec::VideoCodec;
 pub use denoiser::{Denoiser, Expert};
 pub use error::PipelineError;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::CheckpointView;
+
 /// A part of making a shot, in the order in which they come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,6 +51,13 @@ pub struct Progress {
 pub trait Observer {
     /// Called on the thread that runs the pipeline; must return quickly.
     fn progress(&mut self, progress: Progress);
+
+    /// Called after each denoising step, on the thread that runs the pipeline: the run waits.
+    fn step_done(&mut self, _at: CheckpointView<'_>) {}
+
+    /// Called when the run is stopped after its first step, with the last step that was done: the last chance to
+    /// keep it.
+    fn stopped(&mut self, _at: CheckpointView<'_>) {}
 }
 
 /// Hears nothing.

@@ -3,20 +3,23 @@
 use onnx_export::bundle::Manifest;
 use serde::{Deserialize, Serialize};
 
-use super::{Observer, PipelineError, ShotRequest, Size, StopToken, Variant};
+use super::{Checkpoint, Observer, PipelineError, ShotRequest, Size, StopToken, Variant};
 
 /// Makes shots. The worker and the command line know the pipeline by this alone.
 pub trait Generator {
     /// The manifest of the bundle that serves.
     fn manifest(&self) -> &Manifest;
 
-    /// Makes one shot, telling `observer` where it stands and looking at `stop` between graphs.
+    /// Makes one shot, telling `observer` where it stands and looking at `stop` between graphs. With `resume`, a
+    /// checkpoint of an earlier run of this request on this bundle, denoising goes on there and the shot is the
+    /// same bit for bit; one that does not fit the request is left alone with a warning in the log.
     ///
     /// # Errors
     /// [`PipelineError::Stopped`] when `stop` was set, or what went wrong.
     fn generate(
         &mut self,
         request: &ShotRequest,
+        resume: Option<Checkpoint>,
         observer: &mut dyn Observer,
         stop: &StopToken,
     ) -> Result<Shot, PipelineError>;

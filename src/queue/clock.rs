@@ -20,6 +20,11 @@ impl Millis {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
+    /// This moment less `span`.
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// Seconds from `earlier` to this moment; 0 when `earlier` is later, as after a step of the clock.
     pub fn seconds_since(self, earlier: Self) -> f64 {
         self.0.saturating_sub(earlier.0).max(0) as f64 / 1000.0

@@ -48,6 +48,12 @@ pub enum FailureCode {
     /// See [`FailureCode::meaning`].
     NanLatents,
     /// See [`FailureCode::meaning`].
+    ConstantLatents,
+    /// See [`FailureCode::meaning`].
+    NanFrames,
+    /// See [`FailureCode::meaning`].
+    ConstantFrames,
+    /// See [`FailureCode::meaning`].
     InvalidRequest,
     /// See [`FailureCode::meaning`].
     EngineError,
@@ -56,22 +62,25 @@ pub enum FailureCode {
     /// See [`FailureCode::meaning`].
     InputUnreadable,
     /// See [`FailureCode::meaning`].
-    PublishFailed,
-    /// See [`FailureCode::meaning`].
     DiskFull,
+    /// See [`FailureCode::meaning`].
+    PublishFailed,
 }
 
 impl FailureCode {
     /// Every code, in the order in which they are documented.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::WorkerLost,
         Self::NanLatents,
+        Self::ConstantLatents,
+        Self::NanFrames,
+        Self::ConstantFrames,
         Self::InvalidRequest,
         Self::EngineError,
         Self::BundleError,
         Self::InputUnreadable,
-        Self::PublishFailed,
         Self::DiskFull,
+        Self::PublishFailed,
     ];
 
     /// The word.
@@ -79,12 +88,15 @@ impl FailureCode {
         match self {
             Self::WorkerLost => "worker_lost",
             Self::NanLatents => "nan_latents",
+            Self::ConstantLatents => "constant_latents",
+            Self::NanFrames => "nan_frames",
+            Self::ConstantFrames => "constant_frames",
             Self::InvalidRequest => "invalid_request",
             Self::EngineError => "engine_error",
             Self::BundleError => "bundle_error",
             Self::InputUnreadable => "input_unreadable",
-            Self::PublishFailed => "publish_failed",
             Self::DiskFull => "disk_full",
+            Self::PublishFailed => "publish_failed",
         }
     }
 
@@ -95,11 +107,18 @@ impl FailureCode {
             Self::NanLatents => {
                 "the latents became NaN or infinite; another seed or a lower guidance scale may help"
             }
+            Self::ConstantLatents => {
+                "the latents became one value everywhere; another seed or guidance scale may help"
+            }
+            Self::NanFrames => "the decoded frames are NaN or infinite; another seed or f32 weights may help",
+            Self::ConstantFrames => "every pixel of the video has the same colour; another seed may help",
             Self::InvalidRequest => "the bundle of the worker that took it can't serve the request",
             Self::EngineError => "the device or ONNX Runtime failed; most often the memory does not suffice",
             Self::BundleError => "the model's bundle is damaged or changed while it was served",
             Self::InputUnreadable => "a stored image could not be read or decoded any more",
-            Self::DiskFull => "there was no room for the video",
+            Self::DiskFull => {
+                "the disk was full for too long when the video was to be written; retry the job"
+            }
             Self::PublishFailed => "the video could not be encoded or written",
         }
     }
@@ -178,6 +197,21 @@ pub struct NewJob {
     pub spec: Spec,
     /// Its images.
     pub inputs: Vec<JobInput>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where a job comes from, and whom to tell when it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Whose key asked for it; nobody's without keys.
+    pub owner: Option<String>,
+    /// The client's trace (W3C Trace Context).
+    pub traceparent: Option<String>,
+    /// The job this one tries again.
+    pub retry_of: Option<Uuid>,
+    /// Where to post the job when it has ended.
+    pub webhook_url: Option<String>,
 }
 
 /// Where an attempt stands, and since when.
@@ -189,6 +223,8 @@ pub struct Reached {
     pub step: u32,
     /// Units of the stage.
     pub steps: u32,
+    /// Units that were done when this attempt entered the stage: a resumed one doesn't begin at 0.
+    pub from: u32,
     /// When the stage began.
     pub stage_at: Millis,
     /// When `step` last rose.
@@ -244,26 +280,39 @@ pub struct Job {
     pub warnings: Vec<String>,
     /// What it has made.
     pub made: Option<Made>,
+    /// Where it comes from.
+    pub origin: Origin,
     /// When it was queued.
     pub created_at: Millis,
     /// When its latest attempt began.
     pub started_at: Option<Millis>,
     /// When it became final.
     pub finished_at: Option<Millis>,
+    /// When the files of its result may be removed.
+    pub expires_at: Option<Millis>,
+    /// When they were given up.
+    pub expired_at: Option<Millis>,
+}
+
+impl Reached {
+    /// From a row that has its columns; nothing while `stage` is null.
+    pub(super) fn from_row(row: &SqliteRow) -> sqlx::Result<Option<Self>> {
+        let Some(Word(stage)) = row.try_get::<Option<Word<Stage>>, _>("stage")? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            stage,
+            step: row.try_get("step")?,
+            steps: row.try_get("steps")?,
+            from: row.try_get::<Option<u32>, _>("stage_from")?.unwrap_or(0),
+            stage_at: row.try_get("stage_at")?,
+            step_at: row.try_get("step_at")?,
+        }))
+    }
 }
 
 impl FromRow<'_, SqliteRow> for Job {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        let reached = match row.try_get::<Option<Word<Stage>>, _>("stage")? {
-            None => None,
-            Some(Word(stage)) => Some(Reached {
-                stage,
-                step: row.try_get("step")?,
-                steps: row.try_get("steps")?,
-                stage_at: row.try_get("stage_at")?,
-                step_at: row.try_get("step_at")?,
-            }),
-        };
         let failure = match row.try_get::<Option<Word<FailureCode>>, _>("error_code")? {
             None => None,
             Some(Word(code)) => Some(Failure { code, detail: row.try_get("error_detail")? }),
@@ -277,31 +326,42 @@ impl FromRow<'_, SqliteRow> for Job {
             spec: row.try_get::<Json<_>, _>("spec")?.0,
             attempt: row.try_get("attempt")?,
             worker: row.try_get("worker")?,
-            reached,
+            reached: Reached::from_row(row)?,
             failure,
             warnings: row.try_get::<Json<_>, _>("warnings")?.0,
             made: row.try_get::<Option<Json<_>>, _>("made")?.map(|Json(made)| made),
+            origin: Origin {
+                owner: row.try_get("owner")?,
+                traceparent: row.try_get("traceparent")?,
+                retry_of: row.try_get::<Option<Hyphenated>, _>("retry_of")?.map(Hyphenated::into_uuid),
+                webhook_url: row.try_get("webhook_url")?,
+            },
             created_at: row.try_get("created_at")?,
             started_at: row.try_get("started_at")?,
             finished_at: row.try_get("finished_at")?,
+            expires_at: row.try_get("expires_at")?,
+            expired_at: row.try_get("expired_at")?,
         })
     }
 }
 
 impl FromRow<'_, SqliteRow> for JobInput {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        Ok(Self { role: row.try_get::<Word<Role>, _>("role")?.0, image: Image::from_row(row)? })
+    }
+}
+
+impl FromRow<'_, SqliteRow> for Image {
+    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
         let sha256: String = row.try_get("sha256")?;
         let digest = Digest::parse(&sha256)
             .ok_or_else(|| sqlx::Error::Decode(format!("`{sha256}` is not a SHA-256").into()))?;
         let side = |name| row.try_get::<u32, _>(name).map(|side| side as usize);
         Ok(Self {
-            role: row.try_get::<Word<Role>, _>("role")?.0,
-            image: Image {
-                sha256: digest,
-                media_type: row.try_get("media_type")?,
-                bytes: row.try_get("bytes")?,
-                size: Size { width: side("width")?, height: side("height")? },
-            },
+            sha256: digest,
+            media_type: row.try_get("media_type")?,
+            bytes: row.try_get("bytes")?,
+            size: Size { width: side("width")?, height: side("height")? },
         })
     }
 }

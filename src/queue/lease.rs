@@ -1,7 +1,9 @@
 //! What workers change, and only while they hold the lease.
 
+use std::time::Duration;
+
 use sqlx::types::Json;
-use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, Transaction};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -9,7 +11,9 @@ use super::read::Outcome;
 use super::recover::Lost;
 use super::word::Word;
 use super::{Failure, JobInput, Made, Millis, Queue, QueueError, Spec, Status};
+use crate::breakpoint::{self, Point};
 use crate::pipeline::{Progress, Stage, Variant};
+use crate::process;
 
 /// The right to write to a job, for one attempt. `token` is the fence: it is fresh for each claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +37,8 @@ pub struct Claim {
     pub inputs: Vec<JobInput>,
     /// When it was queued.
     pub created_at: Millis,
+    /// The client's trace (W3C Trace Context).
+    pub traceparent: Option<String>,
 }
 
 /// What a heartbeat brings back.
@@ -80,12 +86,12 @@ impl Queue {
         sql.push(", attempt = attempt + 1, worker = ").push_bind(worker);
         sql.push(", lease_token = ").push_bind(token.hyphenated());
         sql.push(", lease_until = ").push_bind(now.after(self.policy.lease));
-        sql.push(", stage = ").push_bind(Word(Stage::Loading)).push(", step = 0, steps = 1");
+        sql.push(", stage = ").push_bind(Word(Stage::Loading)).push(", step = 0, steps = 1, stage_from = 0");
         sql.push(", stage_at = ").push_bind(now).push(", step_at = ").push_bind(now);
         sql.push(", started_at = ").push_bind(now);
         sql.push(" WHERE id = (SELECT id FROM jobs WHERE status = 'queued' AND ");
         push_requires(&mut sql, serves);
-        sql.push(" ORDER BY priority DESC, id LIMIT 1) RETURNING id, attempt, spec, created_at");
+        sql.push(" ORDER BY priority DESC, id LIMIT 1) RETURNING id, attempt, spec, created_at, traceparent");
         let Some(row) = sql.build().fetch_optional(&mut *tx).await? else {
             // What ran out was given back, but is not for this worker.
             tx.commit().await?;
@@ -114,8 +120,11 @@ impl Queue {
             spec: row.try_get::<Json<_>, _>("spec")?.0,
             inputs,
             created_at: row.try_get("created_at")?,
+            traceparent: row.try_get("traceparent")?,
         };
+        breakpoint::reach(Point::InClaim).map_err(sqlx::Error::Io)?;
         tx.commit().await?;
+        breakpoint::reach(Point::AfterClaim).map_err(sqlx::Error::Io)?;
         Ok(Some(claim))
     }
 
@@ -143,6 +152,7 @@ impl Queue {
                 lease_until = $3,
                 version = version + (stage <> $4 OR step <> $5 OR steps <> $6),
                 stage_at = CASE WHEN stage = $4 THEN stage_at ELSE $7 END,
+                stage_from = CASE WHEN stage = $4 THEN stage_from ELSE $5 END,
                 step_at = CASE WHEN stage = $4 AND step = $5 THEN step_at ELSE $7 END,
                 stage = $4, step = $5, steps = $6
              WHERE id = $1 AND lease_token = $2 AND status IN ('running', 'cancelling')
@@ -156,15 +166,36 @@ impl Queue {
         .bind(u32::try_from(progress.steps).unwrap_or(u32::MAX))
         .bind(now)
         .fetch_optional(&mut *tx)
-        .await?
-        .ok_or(QueueError::LeaseLost(lease.job))?;
+        .await?;
+        let Some(row) = row else {
+            return Err(lease_lost(tx, lease.job).await);
+        };
         let status = row.try_get::<Word<Status>, _>("status")?.0;
-        sqlx::query("UPDATE workers SET seen_at = $2 WHERE name = (SELECT worker FROM jobs WHERE id = $1)")
+        sqlx::query(
+            "UPDATE workers SET seen_at = $2, resident_bytes = $3 WHERE name = (SELECT worker FROM jobs WHERE id = $1)",
+        )
             .bind(lease.job.hyphenated())
             .bind(now)
+            .bind(process::resident_bytes())
             .execute(&mut *tx)
             .await?;
+        breakpoint::reach(Point::InHeartbeat).map_err(sqlx::Error::Io)?;
         tx.commit().await?;
+        Ok(if status == Status::Cancelling { Order::Cancel } else { Order::Continue })
+    }
+
+    /// Learns whether an attempt shall go on, without writing anything.
+    ///
+    /// # Errors
+    /// [`QueueError::LeaseLost`]: stop, and write nothing more. Or a database failure: try again.
+    pub async fn order(&self, lease: &Lease) -> Result<Order, QueueError> {
+        let row = sqlx::query("SELECT status FROM jobs WHERE id = $1 AND lease_token = $2")
+            .bind(lease.job.hyphenated())
+            .bind(lease.token.hyphenated())
+            .fetch_optional(&self.reader)
+            .await?
+            .ok_or(QueueError::LeaseLost(lease.job))?;
+        let status = row.try_get::<Word<Status>, _>("status")?.0;
         Ok(if status == Status::Cancelling { Order::Cancel } else { Order::Continue })
     }
 
@@ -191,12 +222,35 @@ impl Queue {
         let (status, outcome) = if cancelled == 1 {
             (Status::Cancelled, Outcome::Cancelled)
         } else {
-            end_running(&mut tx, lease, ending, now).await?
+            match end_running(&mut tx, lease, ending, now, self.policy.results).await {
+                Err(QueueError::LeaseLost(job)) => return Err(lease_lost(tx, job).await),
+                ended => ended?,
+            }
         };
         end_attempt(&mut tx, lease.job, lease.attempt, now, outcome, None).await?;
+        breakpoint::reach(Point::InEnd).map_err(sqlx::Error::Io)?;
         tx.commit().await?;
+        breakpoint::reach(Point::AfterEnd).map_err(sqlx::Error::Io)?;
         Ok(status)
     }
+}
+
+/// Counts that a write was refused. The refusal stands even if that fails.
+async fn lease_lost(mut tx: Transaction<'_, Sqlite>, job: Uuid) -> QueueError {
+    let counted = sqlx::query(
+        "INSERT INTO counters (metric, label, value) VALUES ('lease_losses', '', 1)
+         ON CONFLICT (metric, label) DO UPDATE SET value = value + 1",
+    )
+    .execute(&mut *tx)
+    .await;
+    let counted = match counted {
+        Ok(_) => tx.commit().await,
+        Err(e) => Err(e),
+    };
+    if let Err(e) = counted {
+        tracing::warn!(job.id = %job, error = %e, "a lost lease could not be counted");
+    }
+    QueueError::LeaseLost(job)
 }
 
 async fn end_running(
@@ -204,6 +258,7 @@ async fn end_running(
     lease: &Lease,
     ending: &Ending,
     now: Millis,
+    results_kept: Duration,
 ) -> Result<(Status, Outcome), QueueError> {
     let (status, outcome) = match ending {
         Ending::Succeeded { .. } => (Status::Succeeded, Outcome::Succeeded),
@@ -215,6 +270,7 @@ async fn end_running(
     match ending {
         Ending::Succeeded { made, warnings } => {
             sql.push(", finished_at = ").push_bind(now);
+            sql.push(", expires_at = ").push_bind(now.after(results_kept));
             sql.push(", made = ").push_bind(Json(made));
             sql.push(", warnings = ").push_bind(Json(warnings));
             // The last heartbeat may have come earlier.

@@ -1,12 +1,15 @@
 //! What anyone may look at. Nothing here writes.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, QueryBuilder, Row, Sqlite};
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::word::Word;
-use super::{Job, Millis, Queue, QueueError, Status};
+use super::{Job, JobInput, Millis, Queue, QueueError, Status};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,8 +45,10 @@ pub struct Attempt {
 }
 
 /// Which jobs to list.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Filter {
+    /// Only those of this owner; without one, only those of nobody.
+    pub owner: Option<String>,
     /// Only those that stand there.
     pub status: Option<Status>,
     /// Only those older than this one.
@@ -67,7 +72,9 @@ impl Queue {
     /// # Errors
     /// When the database fails.
     pub async fn jobs(&self, filter: Filter, limit: u32) -> Result<Vec<Job>, QueueError> {
-        let mut sql = QueryBuilder::<Sqlite>::new("SELECT * FROM jobs WHERE TRUE");
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT * FROM jobs WHERE owner IS ");
+        // `IS` takes null for a value like others.
+        sql.push_bind(filter.owner);
         if let Some(status) = filter.status {
             sql.push(" AND status = ").push_bind(Word(status));
         }
@@ -92,6 +99,43 @@ impl Queue {
         .fetch_one(&self.reader)
         .await?;
         Ok(ahead + 1)
+    }
+
+    /// The places of those of `jobs` that wait, as [`position`](Self::position) has them, in one look.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn positions(&self, jobs: &[Job]) -> Result<HashMap<Uuid, u64>, QueueError> {
+        let waiting = jobs.iter().filter(|job| job.status == Status::Queued);
+        let waiting: Vec<Hyphenated> = waiting.map(|job| job.id.hyphenated()).collect();
+        if waiting.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let mut sql = QueryBuilder::<Sqlite>::new(
+            "SELECT id, place FROM
+                (SELECT id, ROW_NUMBER() OVER (ORDER BY priority DESC, id) AS place FROM jobs WHERE status = 'queued')
+             WHERE id IN (",
+        );
+        let mut ids = sql.separated(", ");
+        for id in waiting {
+            ids.push_bind(id);
+        }
+        ids.push_unseparated(")");
+        let rows = sql.build_query_as::<(Hyphenated, u64)>().fetch_all(&self.reader).await?;
+        Ok(rows.into_iter().map(|(id, place)| (id.into_uuid(), place)).collect())
+    }
+
+    /// The images of a job, by role and in order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn inputs(&self, id: Uuid) -> Result<Vec<JobInput>, QueueError> {
+        Ok(sqlx::query_as(
+            "SELECT role, inputs.* FROM job_inputs JOIN inputs USING (sha256) WHERE job = $1 ORDER BY position",
+        )
+        .bind(id.hyphenated())
+        .fetch_all(&self.reader)
+        .await?)
     }
 
     /// The attempts of a job, in order.

@@ -1,12 +1,32 @@
 //! What happens to jobs whose worker is gone.
 
+use std::time::Duration;
+
 use sqlx::{Row, SqliteConnection};
+use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::lease::end_attempt;
 use super::read::Outcome;
 use super::word::Word;
 use super::{FailureCode, Millis, Queue, QueueError, Status};
+
+/// A worker that was silent for so long is gone, and its row says so.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// How long the row of a worker that has ended is kept, to be looked at.
+const WORKERS_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// What of a job's files is still of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The token of the attempt that runs.
+    pub lease: Option<Uuid>,
+    /// The token of the attempt that made the result.
+    pub result: Option<Uuid>,
+    /// Whether a checkpoint may still be gone on from.
+    pub unfinished: bool,
+}
 
 /// Which leases are void, and why.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +82,46 @@ impl Queue {
         let lost = self.give_back(&mut tx, Lost::Worker { name, ended }, now).await?;
         tx.commit().await?;
         Ok(lost)
+    }
+
+    /// Which files of a job are still of use; none when there is no such job.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn wanted(&self, job: Uuid) -> Result<Wanted, QueueError> {
+        let row =
+            sqlx::query("SELECT status, lease_token, made ->> 'token' AS result FROM jobs WHERE id = $1")
+                .bind(job.hyphenated())
+                .fetch_optional(&self.reader)
+                .await?;
+        let Some(row) = row else { return Ok(Wanted::default()) };
+        let token = |name| Ok::<_, QueueError>(row.try_get::<Option<Hyphenated>, _>(name)?.map(Uuid::from));
+        Ok(Wanted {
+            lease: token("lease_token")?,
+            result: token("result")?,
+            unfinished: !row.try_get::<Word<Status>, _>("status")?.0.is_final(),
+        })
+    }
+
+    /// Marks the workers that fell silent as ended, and forgets those that ended long ago.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn clear_workers(&self) -> Result<(), QueueError> {
+        let now = self.now();
+        let mut tx = self.write().await?;
+        sqlx::query(
+            "UPDATE workers SET ended_at = $1, ended = 'it fell silent' WHERE ended_at IS NULL AND seen_at < $2",
+        )
+        .bind(now)
+        .bind(now.before(SILENCE))
+        .execute(&mut *tx)
+        .await?;
+        sqlx::query("DELETE FROM workers WHERE ended_at < $1")
+            .bind(now.before(WORKERS_KEPT))
+            .execute(&mut *tx)
+            .await?;
+        Ok(tx.commit().await?)
     }
 
     /// Voids leases within a transaction. The token goes with the lease, so its holder is fenced off at once.

@@ -8,6 +8,7 @@ use sqlx::{FromRow, Row};
 
 use super::{Millis, Queue, QueueError};
 use crate::pipeline::Variant;
+use crate::process;
 
 /// A worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Worker {
     pub started_at: Millis,
     /// When it last showed itself.
     pub seen_at: Millis,
+    /// Memory it had then, in bytes.
+    pub resident_bytes: Option<u64>,
 }
 
 impl Queue {
@@ -32,16 +35,33 @@ impl Queue {
     pub async fn worker_seen(&self, name: &str, device: &str, serves: &[Variant]) -> Result<(), QueueError> {
         let mut tx = self.write().await?;
         sqlx::query(
-            "INSERT INTO workers (name, device, serves, started_at, seen_at) VALUES ($1, $2, $3, $4, $4)
-             ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at",
+            "INSERT INTO workers (name, device, serves, started_at, seen_at, resident_bytes)
+             VALUES ($1, $2, $3, $4, $4, $5)
+             ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, resident_bytes = excluded.resident_bytes,
+                 ended_at = NULL, ended = NULL",
         )
         .bind(name)
         .bind(device)
         .bind(Json(serves))
         .bind(self.now())
+        .bind(process::resident_bytes())
         .execute(&mut *tx)
         .await?;
         Ok(tx.commit().await?)
+    }
+
+    /// Whether a worker has brought any job to its end.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn worker_was_of_use(&self, name: &str) -> Result<bool, QueueError> {
+        let ended = sqlx::query(
+            "SELECT 1 FROM attempts WHERE worker = $1 AND outcome IN ('succeeded', 'failed', 'cancelled') LIMIT 1",
+        )
+        .bind(name)
+        .fetch_optional(&self.reader)
+        .await?;
+        Ok(ended.is_some())
     }
 
     /// The workers that have not ended and showed themselves within the last `span`.
@@ -66,6 +86,7 @@ impl FromRow<'_, SqliteRow> for Worker {
             serves: row.try_get::<Json<_>, _>("serves")?.0,
             started_at: row.try_get("started_at")?,
             seen_at: row.try_get("seen_at")?,
+            resident_bytes: row.try_get("resident_bytes")?,
         })
     }
 }

@@ -4,8 +4,9 @@
 //! DATA/
 //!   storymem.sqlite             the queue's database (see `queue`)
 //!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
-//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg
-//!   tmp/                        whatever is being written
+//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png
+//!   checkpoints/<job>/<token>   how far the denoising of an unfinished job has come (see `checkpoints`)
+//!   tmp/process-…/              whatever a process is writing (see `scratch`)
 //! ```
 //!
 //! Nothing outside the data directory is ever written or read. A path is made only of a [`Digest`] or of ids that
@@ -15,16 +16,27 @@
 //! Results are kept by the token of the attempt, so that an attempt that has lost its job can't touch the files of
 //! the one that has it.
 
+mod checkpoints;
 mod digest;
+mod durable;
+mod inputs;
+mod scratch;
+mod space;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use self::scratch::Scratch;
+use crate::breakpoint::{self, Point};
 pub use digest::Digest;
+use durable::Durable;
+pub use space::Space;
 
 /// The file a video has in a result folder.
 pub const VIDEO: &str = "video.mp4";
@@ -32,19 +44,23 @@ pub const VIDEO: &str = "video.mp4";
 /// The file a thumbnail has in a result folder.
 pub const THUMBNAIL: &str = "thumbnail.jpg";
 
+/// The file the last frame of a video has in a result folder.
+pub const LAST_FRAME: &str = "last.png";
+
 /// Why a file could not be kept or found.
 #[derive(Debug, thiserror::Error)]
-#[error("can't {action} `{}`: {source}", path.display())]
+#[error("can't {action} `{}`: {cause}", path.display())]
 pub struct StorageError {
     action: &'static str,
     path: PathBuf,
-    source: io::Error,
+    /// Part of the text, hence not a source: a chain of errors would say it twice.
+    cause: io::Error,
 }
 
 impl StorageError {
     /// The kind of the system's error.
     pub fn kind(&self) -> io::ErrorKind {
-        self.source.kind()
+        self.cause.kind()
     }
 }
 
@@ -52,19 +68,29 @@ impl StorageError {
 #[derive(Clone, Debug)]
 pub struct Storage {
     root: PathBuf,
+    floor: u64,
+    durable: Arc<Durable>,
+    scratch: Arc<Scratch>,
 }
 
 impl Storage {
-    /// Opens a data directory and makes what is missing of it.
+    /// Opens a data directory, makes what is missing of it, and removes what killed processes were writing.
     ///
     /// # Errors
     /// When it can't be made.
     pub fn open(root: &Path) -> Result<Self, StorageError> {
-        for folder in ["inputs", "results", "tmp"] {
+        for folder in ["inputs", "results", "checkpoints", "tmp"] {
             make_folder(&root.join(folder))?;
         }
         let root = root.canonicalize().map_err(failed("open", root))?;
-        Ok(Self { root })
+        let scratch = Arc::new(Scratch::open(&root.join("tmp"))?);
+        Ok(Self { root, floor: 0, durable: Arc::default(), scratch })
+    }
+
+    /// The same data directory with a floor: new images and results are refused while less than `bytes` are free.
+    #[must_use]
+    pub fn with_floor(self, bytes: u64) -> Self {
+        Self { floor: bytes, ..self }
     }
 
     /// Where the queue's database is.
@@ -75,20 +101,20 @@ impl Storage {
     /// Keeps the bytes of an image. When this returns, they survive a power cut. The same bytes are kept once.
     ///
     /// # Errors
-    /// When they can't be written.
+    /// When they can't be written, or the disk is at its floor.
     pub fn put_input(&self, bytes: &[u8]) -> Result<Digest, StorageError> {
+        self.check_room()?;
         let digest = Digest::of(bytes);
         let path = self.input_path(&digest);
         let folder = path.parent().unwrap_or(&self.root);
         make_folder(folder)?;
-        if path.exists() {
+        if let Some(file) = self.refresh_input(&path)? {
             // Whoever wrote it may not have synced the folder yet.
-            sync_folder(folder)?;
-            return Ok(digest);
+            return self.durable.once(file, || sync_folder(folder)).map(|()| digest);
         }
-        let tmp = self.root.join("tmp");
+        let tmp = self.tmp();
         let mut file =
-            tempfile::Builder::new().prefix("input-").tempfile_in(&tmp).map_err(failed("write to", &tmp))?;
+            tempfile::Builder::new().prefix("input-").tempfile_in(tmp).map_err(failed("write to", tmp))?;
         file.write_all(bytes).map_err(failed("write", file.path()))?;
         file.as_file().sync_all().map_err(failed("sync", file.path()))?;
         // A second writer of the same bytes may come between: its file is as good as ours.
@@ -109,11 +135,12 @@ impl Storage {
     /// A place to write the result of an attempt before it is published.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be made, or the disk is at its floor.
     pub fn stage_result(&self, job: Uuid, token: Uuid) -> Result<StagedResult, StorageError> {
-        let tmp = self.root.join("tmp");
+        self.check_room()?;
+        let tmp = self.tmp();
         let folder =
-            tempfile::Builder::new().prefix("result-").tempdir_in(&tmp).map_err(failed("write to", &tmp))?;
+            tempfile::Builder::new().prefix("result-").tempdir_in(tmp).map_err(failed("write to", tmp))?;
         Ok(StagedResult { folder, target: self.result_folder(job, token) })
     }
 
@@ -125,6 +152,11 @@ impl Storage {
     /// The thumbnail of an attempt; see [`video`](Self::video).
     pub fn thumbnail(&self, job: Uuid, token: Uuid) -> PathBuf {
         self.result_folder(job, token).join(THUMBNAIL)
+    }
+
+    /// The last frame of an attempt's video; see [`video`](Self::video). Attempts of earlier versions have none.
+    pub fn last_frame(&self, job: Uuid, token: Uuid) -> PathBuf {
+        self.result_folder(job, token).join(LAST_FRAME)
     }
 
     /// Removes what an attempt has published; nothing to remove is no error.
@@ -149,6 +181,29 @@ impl Storage {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(failed("remove", &folder)(e)),
             _ => Ok(()),
         }
+    }
+
+    /// The attempts that have published something, by job, and the jobs that have a folder without any.
+    ///
+    /// # Errors
+    /// When the folders can't be read.
+    pub fn results(&self) -> Result<BTreeMap<Uuid, Vec<Uuid>>, StorageError> {
+        let root = self.root.join("results");
+        let jobs = ids_in(&root)?.into_iter();
+        jobs.map(|job| Ok((job, ids_in(&self.job_folder(job))?))).collect()
+    }
+
+    /// The jobs that have saved a checkpoint.
+    ///
+    /// # Errors
+    /// When the folder can't be read.
+    pub fn jobs_with_checkpoints(&self) -> Result<Vec<Uuid>, StorageError> {
+        ids_in(&self.root.join("checkpoints"))
+    }
+
+    /// Where this process writes what has no name yet.
+    fn tmp(&self) -> &Path {
+        self.scratch.path()
     }
 
     fn input_path(&self, digest: &Digest) -> PathBuf {
@@ -182,22 +237,42 @@ impl StagedResult {
         self.folder.path().join(THUMBNAIL)
     }
 
+    /// Where to write the last frame.
+    pub fn last_frame(&self) -> PathBuf {
+        self.folder.path().join(LAST_FRAME)
+    }
+
     /// Syncs the files and moves them to their place in one rename.
     ///
     /// # Errors
     /// When that fails; then nothing is published.
     pub fn publish(self) -> Result<(), StorageError> {
-        for path in [self.video(), self.thumbnail()] {
+        for path in [self.video(), self.thumbnail(), self.last_frame()] {
             File::open(&path).and_then(|file| file.sync_all()).map_err(failed("sync", &path))?;
         }
         sync_folder(self.folder.path())?;
         let parent = self.target.parent().unwrap_or(&self.target);
         make_folder(parent)?;
+        breakpoint::reach(Point::BeforePublish).map_err(failed("publish", &self.target))?;
         fs::rename(self.folder.path(), &self.target).map_err(failed("publish", &self.target))?;
         // The folder is no longer where it was made: there is nothing left to remove there.
         let _ = self.folder.keep();
         sync_folder(parent)
     }
+}
+
+/// The names in a folder that are ids; none when there is no such folder.
+fn ids_in(folder: &Path) -> Result<Vec<Uuid>, StorageError> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("read", folder))?,
+    };
+    let mut ids = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed("read", folder))?.file_name();
+        ids.extend(name.to_str().and_then(|name| Uuid::try_parse(name).ok()));
+    }
+    Ok(ids)
 }
 
 /// Makes a folder and those above it, and syncs the one it appears in.
@@ -217,5 +292,5 @@ fn sync_folder(path: &Path) -> Result<(), StorageError> {
 }
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StorageError {
-    move |source| StorageError { action, path: path.to_path_buf(), source }
+    move |cause| StorageError { action, path: path.to_path_buf(), cause }
 }

@@ -8,6 +8,9 @@ pub(super) fn of_pipeline(error: &PipelineError) -> Option<Failure> {
     let code = match error {
         PipelineError::Stopped => return None,
         PipelineError::NanLatents { .. } => FailureCode::NanLatents,
+        PipelineError::ConstantLatents { .. } => FailureCode::ConstantLatents,
+        PipelineError::NanFrames { .. } => FailureCode::NanFrames,
+        PipelineError::ConstantFrames { .. } => FailureCode::ConstantFrames,
         PipelineError::Request(_) | PipelineError::Size(_) | PipelineError::Solver(_) => {
             FailureCode::InvalidRequest
         }

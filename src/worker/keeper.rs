@@ -11,8 +11,11 @@ use super::Worker;
 use crate::pipeline::{Observer, Progress, Stage, StopToken};
 use crate::queue::{Lease, Order, QueueError};
 
-/// How often progress is looked at: no more writes than these, however short the steps.
-const TICK: Duration = Duration::from_millis(250);
+/// How often orders are looked for, which only reads: a cancelled job should not hold the device for longer.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How often progress is written at most, however short the steps.
+const PROGRESS: Duration = Duration::from_millis(250);
 
 /// How often the lease is renewed when nothing has changed.
 const BEAT: Duration = Duration::from_secs(1);
@@ -61,7 +64,8 @@ impl Task {
     async fn keep(mut self) -> bool {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last = Instant::now();
+        // The first progress is written at once.
+        let mut last = Instant::now().checked_sub(PROGRESS).unwrap_or_else(Instant::now);
         let mut stopped = false;
         loop {
             tokio::select! {
@@ -75,13 +79,22 @@ impl Task {
                 }
                 _ = ticks.tick() => {}
             }
-            if last.elapsed() < BEAT && !self.progress.has_changed().unwrap_or(false) {
+            let progressed = self.progress.has_changed().unwrap_or(false);
+            let due = if progressed { PROGRESS } else { BEAT };
+            let order = if last.elapsed() >= due {
+                last = Instant::now();
+                self.beat().await
+            } else if stopped {
                 continue;
-            }
-            last = Instant::now();
-            match self.beat().await {
+            } else {
+                self.worker.queue.order(&self.lease).await
+            };
+            match order {
                 Ok(Order::Continue) => {}
-                Ok(Order::Cancel) => self.stop.stop(),
+                Ok(Order::Cancel) => {
+                    self.stop.stop();
+                    stopped = true;
+                }
                 Err(QueueError::LeaseLost(_)) => {
                     self.stop.stop();
                     return false;

@@ -1,18 +1,18 @@
 //! The claim loop of a worker process.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
+use super::checkpoint::{self, Saver};
 use super::failure;
 use super::keeper::Keeper;
 use super::publish;
 use crate::pipeline::{
-    Conditioning, Generator, Observer as _, Progress, ShotRequest, Stage, StopToken, Variant, images,
+    Conditioning, Generator, Observer as _, Progress, Shot, ShotRequest, Stage, StopToken, Variant, images,
 };
-use crate::queue::{Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, Role, Status};
+use crate::queue::{Claim, Ending, Failure, FailureCode, Lease, Made, Queue, QueueError, Role, Status};
 use crate::storage::Storage;
 
 /// How long an idle worker waits before it looks again.
@@ -26,6 +26,12 @@ const DATABASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often a worker tries to end a job while the database fails. What it has made is worth some patience.
 const END_TRIES: u32 = 30;
+
+/// How often a worker tries to publish a video while the disk is full.
+const PUBLISH_TRIES: u32 = 60;
+
+/// How long it waits in between.
+const DISK_PAUSE: Duration = Duration::from_secs(1);
 
 /// A bundle, opened on the worker's device.
 pub struct Model {
@@ -50,7 +56,11 @@ pub struct Worker {
     pub storage: Storage,
     /// Runs the queue's calls and the keeper, beside the thread that computes.
     pub runtime: Handle,
-    /// Tells the worker to stop: the job it has goes back to the queue.
+    /// The least time between two checkpoints of a job; zero to save each step, whatever it costs.
+    pub checkpoint_every: Duration,
+    /// Tells the worker to take no more jobs, and to end when it has none.
+    pub drain: CancellationToken,
+    /// Tells the worker to stop: the job it has is saved and goes back to the queue.
     pub shutdown: CancellationToken,
 }
 
@@ -66,7 +76,7 @@ impl Worker {
         self.show(&serves)?;
         tracing::info!(worker.name = self.name, worker.serves = ?serves, "the worker waits for jobs");
         let mut idle = Duration::ZERO;
-        while !self.shutdown.is_cancelled() {
+        while !self.is_ending() {
             let pause = match self.runtime.block_on(self.queue.claim(&self.name, &serves)) {
                 Ok(Some(claim)) => {
                     self.work(claim, models);
@@ -101,14 +111,32 @@ impl Worker {
     /// Waits, but not when told to stop.
     fn rest(&self, pause: Duration) {
         self.runtime.block_on(async {
-            let _ = tokio::time::timeout(pause, self.shutdown.cancelled()).await;
+            let _ = tokio::time::timeout(pause, async {
+                tokio::select! { () = self.drain.cancelled() => {}, () = self.shutdown.cancelled() => {} }
+            })
+            .await;
         });
+    }
+
+    /// Waits, even when told to stop.
+    fn sleep(&self, pause: Duration) {
+        // A timer must be made within the runtime.
+        self.runtime.block_on(async { tokio::time::sleep(pause).await });
+    }
+
+    fn is_ending(&self) -> bool {
+        self.drain.is_cancelled() || self.shutdown.is_cancelled()
     }
 
     /// One attempt at one job, from claim to end.
     fn work(&self, claim: Claim, models: &mut [Model]) {
         let lease = claim.lease;
-        let span = tracing::info_span!("job", job.id = %lease.job, job.attempt = lease.attempt);
+        let span = tracing::info_span!(
+            "job",
+            job.id = %lease.job,
+            job.attempt = lease.attempt,
+            traceparent = claim.traceparent
+        );
         let _entered = span.enter();
         tracing::info!("a job begins");
         let stop = StopToken::default();
@@ -124,9 +152,14 @@ impl Worker {
         if kept {
             self.end(&lease, &ending);
         } else {
-            tracing::warn!("the lease was lost; what was made is thrown away");
-            self.discard(&lease);
+            self.lost(&lease);
         }
+    }
+
+    /// Leaves nothing of an attempt that has no right to its job any more.
+    fn lost(&self, lease: &Lease) {
+        tracing::warn!("the lease was lost; what was made is thrown away");
+        self.discard(lease);
     }
 
     /// Makes and publishes the video, or says how else the attempt ends.
@@ -137,14 +170,28 @@ impl Worker {
         keeper: &mut Keeper,
         stop: &StopToken,
     ) -> Result<Ending, Ending> {
-        if claim.lease.attempt > 1 {
+        let lease = claim.lease;
+        let identity = checkpoint::identity(claim, &model.digest);
+        let mut resume = None;
+        if lease.attempt > 1 {
             // What earlier attempts have left was never published: this one has the job now.
-            if let Err(e) = self.storage.remove_results(claim.lease.job) {
+            if let Err(e) = self.storage.remove_results(lease.job) {
                 tracing::warn!(error = %e, "the files of an earlier attempt are left behind");
             }
+            resume = checkpoint::load(&self.storage, &lease, &identity);
         }
         let request = self.request(claim).map_err(failed)?;
-        let shot = model.generator.generate(&request, keeper, stop).map_err(|e| {
+        let mut saver = Saver {
+            keeper,
+            storage: &self.storage,
+            lease,
+            identity,
+            every: self.checkpoint_every,
+            shutdown: self.shutdown.clone(),
+            last: Instant::now(),
+            cost: Duration::ZERO,
+        };
+        let shot = model.generator.generate(&request, resume, &mut saver, stop).map_err(|e| {
             if e.is_device_lost() {
                 tracing::error!(error = %e, "the device is lost to this process; another has to go on");
                 self.shutdown.cancel();
@@ -155,11 +202,33 @@ impl Worker {
             }
         })?;
         keeper.progress(Progress { stage: Stage::Mp4, step: 0, steps: 1 });
-        let fps = model.generator.manifest().sampling.fps;
-        let (made, warnings) = publish::publish(&self.storage, &claim.lease, shot, &model.digest, fps)
-            .map_err(|e| failed(e.into()))?;
+        let made = self.publish(&lease, &shot, model, stop)?;
         keeper.progress(Progress { stage: Stage::Mp4, step: 1, steps: 1 });
-        Ok(Ending::Succeeded { made: Box::new(made), warnings })
+        Ok(Ending::Succeeded { made: Box::new(made), warnings: shot.warnings })
+    }
+
+    /// Publishes a video. A full disk is waited for: what was made is worth some patience.
+    fn publish(&self, lease: &Lease, shot: &Shot, model: &Model, stop: &StopToken) -> Result<Made, Ending> {
+        let fps = model.generator.manifest().sampling.fps;
+        for tries in 1.. {
+            let failure = match publish::publish(&self.storage, lease, shot, &model.digest, fps) {
+                Ok(made) => return Ok(made),
+                Err(e) => Failure::from(e),
+            };
+            if failure.code != FailureCode::DiskFull || tries == PUBLISH_TRIES {
+                return Err(failed(failure));
+            }
+            tracing::warn!(
+                error = failure.detail,
+                tries,
+                "the disk is full; the video is kept in memory and tried again"
+            );
+            self.sleep(DISK_PAUSE);
+            if stop.is_stopped() {
+                return Err(Ending::GivenBack);
+            }
+        }
+        unreachable!("the last try returns")
     }
 
     /// What the pipeline is asked.
@@ -202,19 +271,16 @@ impl Worker {
             match self.runtime.block_on(self.queue.end(lease, ending)) {
                 Ok(status) => {
                     self.log_end(status, ending);
-                    if status != Status::Succeeded {
-                        self.discard(lease);
-                    }
+                    self.discard(lease);
                     return;
                 }
                 Err(QueueError::LeaseLost(_)) => {
-                    tracing::warn!("the lease was lost; what was made is thrown away");
-                    self.discard(lease);
+                    self.lost(lease);
                     return;
                 }
                 Err(e) if tries < END_TRIES => {
                     tracing::warn!(error = %e, tries, "the end of a job could not be written; trying again");
-                    self.runtime.block_on(tokio::time::sleep(DATABASE_PAUSE));
+                    self.sleep(DATABASE_PAUSE);
                 }
                 Err(e) => {
                     tracing::error!(error = %e, "the end of a job could not be written; it will be made again");
@@ -229,25 +295,32 @@ impl Worker {
             (Status::Failed, Ending::Failed(Failure { code, detail })) => {
                 tracing::warn!(error.code = code.code(), error = detail, "a job failed");
             }
-            (Status::Queued, _) => tracing::info!("a job went back to the queue"),
+            (Status::Queued, _) => {
+                tracing::info!("a job went back to the queue; this attempt does not count")
+            }
             _ => tracing::info!(job.status = ?status, "a job ended"),
         }
     }
 
     /// Removes what the attempt has published, unless the job has come to be made of it after all: the answer to
-    /// "end" can get lost where its effect did not.
+    /// "end" can get lost where its effect did not. And checkpoints, if the job has ended.
     fn discard(&self, lease: &Lease) {
-        let made = |token: Uuid| async move {
-            let job = self.queue.job(lease.job).await?;
-            Ok::<_, QueueError>(job.and_then(|job| job.made).is_some_and(|made| made.token == token))
-        };
-        let removed = match self.runtime.block_on(made(lease.token)) {
-            Ok(true) => return,
-            Ok(false) => self.storage.remove_result(lease.job, lease.token).map_err(|e| e.to_string()),
+        let removed = match self.runtime.block_on(self.queue.wanted(lease.job)) {
+            Ok(wanted) => {
+                let result = match wanted.result == Some(lease.token) {
+                    true => Ok(()),
+                    false => self.storage.remove_result(lease.job, lease.token),
+                };
+                let checkpoints = match wanted.unfinished {
+                    true => Ok(()),
+                    false => self.storage.remove_checkpoints(lease.job),
+                };
+                result.and(checkpoints).map_err(|e| e.to_string())
+            }
             Err(e) => Err(e.to_string()),
         };
         if let Err(error) = removed {
-            tracing::warn!(error, "the files of an attempt are left behind");
+            tracing::warn!(error, "files of an attempt are left behind until they are swept up");
         }
     }
 }

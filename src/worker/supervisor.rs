@@ -1,25 +1,31 @@
 //! Keeps one worker process per device alive.
 //!
-//! A worker that ends is started again, after a pause that grows while it keeps ending soon. How it ended goes to the
+//! A worker that ends is started again, after a pause that grows while workers end without having lived long or brought
+//! a job to its end: one that works well between two crashes is not made to wait for them. How it ended goes to the
 //! log and, if it had a job, into that job's attempt: since the process is known to be gone, its job is free at once
 //! instead of when its lease runs out.
 //!
-//! A worker holds the reading end of a pipe as its standard input. When the supervisor ends, in whatever way, the
-//! system closes the pipe, and the worker gives its job back and ends too: no orphan keeps a device.
+//! A worker holds the reading end of a pipe as its standard input. One line on it says "take no more jobs and end when
+//! this one is done"; how long that may take is the worker's own setting. When the supervisor ends, in whatever way, the
+//! system closes the pipe: the worker saves its job, gives it back and ends at once, so that no orphan keeps a device.
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use tokio::process::{Child, Command};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin, Command};
 use tokio_util::sync::CancellationToken;
 
+use super::sweep;
 use crate::queue::Queue;
+use crate::storage::Storage;
 
 /// The first pause before a worker is started again.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -30,11 +36,22 @@ const LONG_LIFE: Duration = Duration::from_secs(60);
 /// How often the end of a worker is written while the database fails; after that, leases do it.
 const TRIES: u32 = 10;
 
+/// How long it waits in between.
+const TRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The number of the signal.
+const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
+
+/// What a worker is told when it shall take no more jobs.
+const DRAIN: &[u8] = b"drain\n";
+
 /// What keeps the worker of one device alive.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     /// Where the ends of workers are recorded.
     pub queue: Queue,
+    /// Where a worker that died may have left something.
+    pub storage: Storage,
     /// The program.
     pub program: PathBuf,
     /// Its arguments; `--name` and the worker's name are put behind them.
@@ -43,7 +60,7 @@ pub struct Supervisor {
     pub device: String,
     /// Tells the worker, and then this, to stop.
     pub shutdown: CancellationToken,
-    /// How long a worker that was told to stop may take.
+    /// How long a worker that was told to stop may take, the end of its job included.
     pub grace: Duration,
 }
 
@@ -52,19 +69,20 @@ impl Supervisor {
     pub async fn run(self) {
         let mut pause = FIRST_PAUSE;
         while !self.shutdown.is_cancelled() {
+            let name = super::new_name(&self.device);
             let begin = Instant::now();
-            if let Err(e) = self.one_life().await {
+            if let Err(e) = self.one_life(&name).await {
                 tracing::error!(worker.device = self.device, error = %e, "a worker could not be started");
             }
             if self.shutdown.is_cancelled() {
                 break;
             }
-            if begin.elapsed() >= LONG_LIFE {
+            if begin.elapsed() >= LONG_LIFE || self.queue.worker_was_of_use(&name).await.unwrap_or(false) {
                 pause = FIRST_PAUSE;
             }
             tracing::info!(
                 worker.device = self.device,
-                pause_seconds = pause.as_secs(),
+                pause_seconds = pause.as_secs_f64(),
                 "the worker will be started again"
             );
             let _ = tokio::time::timeout(pause, self.shutdown.cancelled()).await;
@@ -73,12 +91,12 @@ impl Supervisor {
     }
 
     /// From the start of a process to its end.
-    async fn one_life(&self) -> io::Result<()> {
-        let name = super::new_name(&self.device);
+    async fn one_life(&self, name: &str) -> io::Result<()> {
+        let kills = oom_kills();
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .arg("--name")
-            .arg(&name)
+            .arg(name)
             .stdin(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
@@ -86,24 +104,26 @@ impl Supervisor {
         // `wait` would close the pipe: it is the worker's sign that this process lives.
         let lifeline = child.stdin.take();
         let ended = tokio::select! {
-            status = child.wait() => describe(status),
-            () = self.shutdown.cancelled() => {
-                drop(lifeline);
-                self.stop(&mut child).await
-            }
+            status = child.wait() => describe(status, kills < oom_kills()),
+            () = self.shutdown.cancelled() => self.stop(&mut child, lifeline).await,
         };
         if self.shutdown.is_cancelled() {
             tracing::info!(worker.name = name, worker.ended = ended, "a worker ended");
         } else {
             tracing::warn!(worker.name = name, worker.ended = ended, "a worker ended that was not told to");
         }
-        self.record(&name, &ended).await;
+        self.record(name, &ended).await;
         Ok(())
     }
 
-    async fn stop(&self, child: &mut Child) -> String {
+    async fn stop(&self, child: &mut Child, mut lifeline: Option<ChildStdin>) -> String {
+        if let Some(pipe) = &mut lifeline
+            && let Err(e) = pipe.write_all(DRAIN).await
+        {
+            tracing::debug!(error = %e, "the worker has closed its standard input");
+        }
         match tokio::time::timeout(self.grace, child.wait()).await {
-            Ok(status) => describe(status),
+            Ok(status) => describe(status, false),
             Err(_) => match child.kill().await {
                 Ok(()) => format!("it did not stop within {} s and was killed", self.grace.as_secs()),
                 Err(e) => {
@@ -116,20 +136,60 @@ impl Supervisor {
     async fn record(&self, name: &str, ended: &str) {
         for _ in 0..TRIES {
             match self.queue.worker_ended(name, ended).await {
-                Ok(_) => return,
+                Ok(0) => return,
+                Ok(_) => {
+                    if let Err(e) = sweep::results(&self.queue, &self.storage).await {
+                        tracing::warn!(worker.name = name, error = %e, "what a worker left could not be swept up");
+                    }
+                    return;
+                }
                 Err(e) => {
                     tracing::warn!(worker.name = name, error = %e, "the end of a worker could not be recorded")
                 }
             }
-            tokio::time::sleep(FIRST_PAUSE).await;
+            tokio::time::sleep(TRY_PAUSE).await;
         }
     }
 }
 
-/// How a process ended, in words: `exit status: 1`, `signal: 9 (SIGKILL)`.
-fn describe(status: io::Result<std::process::ExitStatus>) -> String {
+/// How a process ended, in words: `exit status: 1`, `signal: 9 (SIGKILL)`. `oom` tells whether the system killed
+/// processes for lack of memory meanwhile.
+fn describe(status: io::Result<ExitStatus>, oom: bool) -> String {
     match status {
+        Ok(status) if oom && status.signal() == Some(SIGKILL) => format!(
+            "its process ended with {status}, most likely by the system for lack of memory; \
+             ask for a smaller size or fewer frames, or give it more memory"
+        ),
         Ok(status) => format!("its process ended with {status}"),
         Err(e) => format!("its process is lost: {e}"),
+    }
+}
+
+/// Processes that Linux has killed for lack of memory since it was started; 0 where that can't be known.
+fn oom_kills() -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok());
+    count.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_process_is_named() {
+        let killed = || Ok(ExitStatus::from_raw(SIGKILL));
+        assert_eq!(describe(killed(), false), "its process ended with signal: 9 (SIGKILL)");
+        assert!(describe(killed(), true).contains("for lack of memory"));
+        assert_eq!(describe(Ok(ExitStatus::from_raw(3 << 8)), true), "its process ended with exit status: 3");
+        let lost = describe(Err(io::Error::other("no such child")), true);
+        assert_eq!(lost, "its process is lost: no such child");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn linux_counts_the_processes_it_kills() {
+        let vmstat = std::fs::read_to_string("/proc/vmstat").unwrap();
+        assert!(vmstat.lines().any(|line| line.starts_with("oom_kill ")), "{vmstat}");
     }
 }

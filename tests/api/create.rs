@@ -84,10 +84,32 @@ async fn everything_that_is_wrong_is_named() {
             vec!["/memory/0/data", "/memory/2/data", "/memory/3/data"],
         ),
         ("an upload", with(json!({"memory": [{"upload": "abc"}]})), vec!["/memory/0/upload"]),
+        ("an upload by a path", with(json!({"memory": [{"upload": "../../x"}]})), vec!["/memory/0/upload"]),
+        ("an upload by a number", with(json!({"memory": [{"upload": 5}]})), vec!["/memory/0/upload"]),
+        (
+            "two kinds of image in one",
+            with(json!({"memory": [{"upload": "abc", "url": "https://a/b.png"}]})),
+            vec!["/memory/0/url"],
+        ),
+        (
+            "a frame of nothing",
+            with(json!({"memory": [{"keyframe": 1}]})),
+            vec!["/memory/0/data", "/memory/0/keyframe"],
+        ),
+        (
+            "a job without a frame",
+            with(json!({"memory": [{"job": "0190b0a0-0000-7000-8000-000000000000"}]})),
+            vec!["/memory/0/keyframe"],
+        ),
+        (
+            "a frame of a job that is not there",
+            with(json!({"memory": [{"job": "0190b0a0-0000-7000-8000-000000000000", "keyframe": "last"}]})),
+            vec!["/memory/0/job"],
+        ),
         ("a URL", with(json!({"memory": [{"url": "https://a/b.png"}]})), vec!["/memory/0/url"]),
         (
             "a job's frame",
-            with(json!({"first_frame": {"job": "x", "keyframe": 1}})),
+            with(json!({"first_frame": {"job": "x", "keyframe": -1}})),
             vec!["/first_frame/job", "/first_frame/keyframe"],
         ),
         (
@@ -148,7 +170,8 @@ async fn everything_that_is_wrong_is_named() {
             vec!["/metadata/a", "/metadata/b"],
         ),
         ("long metadata", with(json!({"metadata": {"a": "x".repeat(513)}})), vec!["/metadata/a"]),
-        ("a webhook", with(json!({"webhook_url": "https://a/b"})), vec!["/webhook_url"]),
+        ("a webhook, which is off", with(json!({"webhook_url": "https://a/b"})), vec!["/webhook_url"]),
+        ("a webhook that is a list", with(json!({"webhook_url": ["https://a/b"]})), vec!["/webhook_url"]),
         (
             "a field that is not there",
             with(json!({"cfg~scale": 7, "Prompt": "x"})),

@@ -20,7 +20,8 @@ async fn a_method_that_is_not_there_is_a_problem_that_lists_those_that_are() {
     let job = format!("/jobs/{}", Uuid::now_v7());
     for (method, path, allowed) in [
         (Method::DELETE, "/jobs", vec!["GET", "HEAD", "POST"]),
-        (Method::PUT, job.as_str(), vec!["GET", "HEAD"]),
+        (Method::PUT, job.as_str(), vec!["DELETE", "GET", "HEAD"]),
+        (Method::GET, "/uploads", vec!["POST"]),
         (Method::POST, "/healthz", vec!["GET", "HEAD"]),
         (Method::GET, &format!("{job}/cancel"), vec!["POST"]),
         (Method::POST, "/openapi.json", vec!["GET", "HEAD"]),
@@ -41,6 +42,10 @@ async fn a_job_that_is_not_there_is_the_same_everywhere() {
             (Method::GET, ""),
             (Method::GET, "/video"),
             (Method::GET, "/thumbnail"),
+            (Method::GET, "/keyframes/last"),
+            (Method::GET, "/events"),
+            (Method::DELETE, ""),
+            (Method::POST, "/retry"),
             (Method::POST, "/cancel"),
         ] {
             let answer = service.send(service.request(method, &format!("/jobs/{id}{what}"))).await;

@@ -26,7 +26,8 @@ async fn a_job_is_shown_from_the_queue_to_its_video() {
         (Stage::Encode, 0, 3),
         (Stage::Denoise, 0, 40),
         (Stage::Denoise, 7, 40),
-        (Stage::Denoise, 40, 40),
+        (Stage::Denoise, 39, 40),
+        (Stage::Decode, 0, 3),
         (Stage::Decode, 1, 3),
         (Stage::Mp4, 0, 1),
     ] {

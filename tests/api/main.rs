@@ -6,12 +6,26 @@
 mod cancel;
 mod create;
 mod create_form;
+mod delete;
 mod errors;
+mod events;
+mod fuzz;
 mod get;
 mod health;
+mod idempotency;
+mod keyframe;
+mod keys;
+mod limits;
 mod list;
+mod metrics;
 mod openapi;
+mod references;
+mod retry;
+mod trace;
+mod uploads;
 mod video;
+mod wait;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -21,12 +35,13 @@ use image::{ImageFormat, RgbImage};
 use onnx_export::bundle::{Bundle, BundleVariant, Manifest};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
-use storymem::api::{self, App, Catalog, Limits};
+use storymem::api::{self, App, Catalog, Limits, Settings};
 use storymem::pipeline::{Effective, Size, Timings, Variant};
 use storymem::queue::{Ending, Lease, Made, Policy, Queue, SystemClock};
 use storymem::storage::{Digest, Storage};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 /// A service of its own for each test.
 struct Service {
@@ -36,6 +51,7 @@ struct Service {
     storage: Storage,
     folder: TempDir,
     document: Value,
+    shutdown: CancellationToken,
 }
 
 /// An answer whose body was read.
@@ -53,16 +69,22 @@ impl Service {
     }
 
     async fn with(variant: BundleVariant, limits: Limits) -> Self {
+        Self::set(variant, Settings { limits, ..Settings::default() }).await
+    }
+
+    async fn set(variant: BundleVariant, settings: Settings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let storage = Storage::open(&folder.path().join("data")).unwrap();
         let queue = Queue::open(&storage.database(), Arc::new(SystemClock), Policy::default()).await.unwrap();
         let catalog = Catalog::new(vec![manifest(variant)]);
-        let router = api::router(App::new(queue.clone(), storage.clone(), catalog, limits));
+        let shutdown = settings.shutdown.clone();
+        let app = App::new(queue.clone(), storage.clone(), catalog, settings).await.unwrap();
+        let router = api::router(app);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         let document = serde_json::to_value(api::document()).unwrap();
-        Self { base, client: reqwest::Client::new(), queue, storage, folder, document }
+        Self { base, client: reqwest::Client::new(), queue, storage, folder, document, shutdown }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -118,7 +140,7 @@ impl Service {
         if let Some(content) = documented["content"].as_object()
             && !answer.body.is_empty()
         {
-            let given = answer.header("content-type");
+            let given = answer.header("content-type").split(';').next().unwrap();
             assert!(content.contains_key(given), "{method} {path} answers {} with `{given}`", answer.status);
         }
     }
@@ -141,6 +163,7 @@ impl Service {
         let staged = self.storage.stage_result(lease.job, lease.token).unwrap();
         std::fs::write(staged.video(), video).unwrap();
         std::fs::write(staged.thumbnail(), b"a thumbnail").unwrap();
+        std::fs::write(staged.last_frame(), png(96, 64, 77)).unwrap();
         staged.publish().unwrap();
         let made = Made {
             token: lease.token,

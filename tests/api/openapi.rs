@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use storymem::api;
+use storymem::api::problem::ErrorCode;
+use storymem::queue::FailureCode;
 
 use crate::Service;
 
@@ -46,5 +48,29 @@ fn every_reference_leads_somewhere() {
     assert!(found.len() > 10);
     for reference in found {
         assert!(document.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}
+
+/// What the document says of words is what the API says.
+#[test]
+fn words_are_listed_as_they_are_sent() {
+    let document = serde_json::to_value(api::document()).unwrap();
+    let words = |name: &str| document["components"]["schemas"][name]["enum"].clone();
+    assert_eq!(words("ErrorCode"), serde_json::to_value(ErrorCode::ALL).unwrap());
+    assert_eq!(words("FailureCode"), serde_json::to_value(FailureCode::ALL).unwrap());
+    assert_eq!(words("JobStatus")[2], "cancelling");
+    assert_eq!(words("Stage")[1], "loading");
+}
+
+#[test]
+fn every_operation_and_parameter_is_described() {
+    let document = serde_json::to_value(api::document()).unwrap();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            assert!(operation["summary"].is_string(), "{method} {path}");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                assert!(parameter["description"].is_string(), "{method} {path} {}", parameter["name"]);
+            }
+        }
     }
 }

@@ -36,7 +36,10 @@ async fn the_video_comes_whole() {
     assert_eq!(answer.header("content-type"), "video/mp4");
     assert_eq!(answer.header("accept-ranges"), "bytes");
     let id = path.trim_start_matches("/jobs/");
-    assert_eq!(answer.header("content-disposition"), format!("inline; filename=\"storymem-{id}.mp4\""));
+    let name =
+        format!("inline; filename=\"storymem-{id}.mp4\"; filename*=UTF-8''a%20fox%20in%20the%20snow.mp4");
+    assert_eq!(answer.header("content-disposition"), name);
+    assert!(answer.header("etag").starts_with('"'), "strong");
     let head = service.send(service.request(Method::HEAD, &format!("{path}/video"))).await;
     assert_eq!((head.status, head.header("content-length"), head.body.len()), (200, "20", 0));
     assert_eq!(head.header("etag"), answer.header("etag"));

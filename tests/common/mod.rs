@@ -4,6 +4,7 @@
 
 pub mod nets;
 pub mod pipelines;
+pub mod service;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

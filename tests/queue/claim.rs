@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use storymem::pipeline::{Progress, Stage, Variant};
-use storymem::queue::{Ending, FailureCode, Order, Outcome, Role, Status};
+use storymem::queue::{Ending, FailureCode, Order, Outcome, QueueError, Role, Status};
 
-use crate::{Bench, LEASE, made, new_job, success};
+use crate::{Bench, EVERYTHING, LEASE, made, new_job, success};
 
 #[tokio::test]
 async fn an_empty_queue_has_nothing_to_claim() {
@@ -73,7 +73,7 @@ async fn one_job_goes_to_one_of_many_workers() {
         let queue = bench.other_process().await;
         workers.push(tokio::spawn(async move {
             let mut jobs = Vec::new();
-            while let Some(claim) = queue.claim(&format!("worker {n}"), crate::EVERYTHING).await.unwrap() {
+            while let Some(claim) = queue.claim(&format!("worker {n}"), EVERYTHING).await.unwrap() {
                 jobs.push(claim.lease.job);
             }
             jobs
@@ -230,4 +230,60 @@ async fn workers_are_alive_until_they_end_or_fall_silent() {
     assert_eq!(names().await, ["b"]);
     bench.queue.worker_ended("b", "gone").await.unwrap();
     assert!(names().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_resumed_attempt_is_timed_from_the_step_at_which_it_began() {
+    let bench = Bench::new().await;
+    let id = bench.submit(0).await;
+    let lease = bench.lease("w").await;
+    let beat = async |step| {
+        let progress = Progress { stage: Stage::Denoise, step, steps: 40 };
+        bench.queue.heartbeat(&lease, progress).await.unwrap();
+        bench.job(id).await.reached.unwrap()
+    };
+    assert_eq!((beat(30).await.from, beat(31).await.from), (30, 30));
+    let progress = Progress { stage: Stage::Decode, step: 0, steps: 3 };
+    bench.queue.heartbeat(&lease, progress).await.unwrap();
+    assert_eq!(bench.job(id).await.reached.unwrap().from, 0);
+}
+
+#[tokio::test]
+async fn an_order_is_learned_without_writing() {
+    let bench = Bench::new().await;
+    let id = bench.submit(0).await;
+    let lease = bench.lease("w").await;
+    assert_eq!(bench.queue.order(&lease).await.unwrap(), Order::Continue);
+    bench.queue.cancel(id).await.unwrap();
+    let before = bench.job(id).await;
+    assert_eq!(bench.queue.order(&lease).await.unwrap(), Order::Cancel);
+    assert_eq!(bench.job(id).await, before);
+    bench.queue.worker_ended("w", "gone").await.unwrap();
+    assert!(matches!(bench.queue.order(&lease).await, Err(QueueError::LeaseLost(lost)) if lost == id));
+}
+
+#[tokio::test]
+async fn workers_that_fell_silent_are_marked_and_at_last_forgotten() {
+    let bench = Bench::new().await;
+    bench.queue.worker_seen("silent", "cpu", EVERYTHING).await.unwrap();
+    bench.pass(Duration::from_secs(100));
+    bench.queue.worker_seen("alive", "cpu", EVERYTHING).await.unwrap();
+    bench.pass(Duration::from_secs(30));
+    bench.queue.clear_workers().await.unwrap();
+    let names = async || -> Vec<String> {
+        let long = Duration::from_secs(1_000_000);
+        bench.queue.workers_alive(long).await.unwrap().into_iter().map(|worker| worker.name).collect()
+    };
+    assert_eq!(names().await, ["alive"]);
+    // It was only stopped for a while.
+    bench.queue.worker_seen("silent", "cpu", EVERYTHING).await.unwrap();
+    assert_eq!(names().await, ["silent", "alive"]);
+    bench.queue.worker_ended("silent", "gone").await.unwrap();
+    bench.pass(Duration::from_secs(25 * 3600));
+    bench.queue.clear_workers().await.unwrap();
+    bench.queue.worker_seen("silent", "cpu", EVERYTHING).await.unwrap();
+    let long = Duration::from_secs(1_000_000);
+    let again = bench.queue.workers_alive(long).await.unwrap();
+    let silent = again.iter().find(|worker| worker.name == "silent").unwrap();
+    assert_eq!(silent.started_at, bench.queue.now(), "its old row was gone");
 }

@@ -19,7 +19,7 @@ async fn jobs_are_listed_newest_first_by_status_and_from_a_cursor_on() {
     assert_eq!(list(Filter::default(), 10).await, [ids[4], ids[3], ids[2], ids[1], ids[0]]);
     assert_eq!(list(Filter::default(), 2).await, [ids[4], ids[3]]);
     assert_eq!(list(Filter { before: Some(ids[3]), ..Filter::default() }, 2).await, [ids[2], ids[1]]);
-    let cancelled = Filter { status: Some(Status::Cancelled), before: None };
-    assert_eq!(list(cancelled, 10).await, [ids[3], ids[1]]);
+    let cancelled = Filter { status: Some(Status::Cancelled), ..Filter::default() };
+    assert_eq!(list(cancelled.clone(), 10).await, [ids[3], ids[1]]);
     assert_eq!(list(Filter { before: Some(ids[3]), ..cancelled }, 10).await, [ids[1]]);
 }

@@ -4,7 +4,10 @@
 
 mod cancel;
 mod claim;
+mod clients;
+mod events;
 mod fencing;
+mod group;
 mod list;
 mod model;
 
@@ -16,7 +19,8 @@ use onnx_export::bundle::Guidance;
 use serde_json::json;
 use storymem::pipeline::{Effective, Fit, Sampling, Size, SolverKind, Timings, Variant};
 use storymem::queue::{
-    Claim, Clock, Ending, Image, Job, JobInput, Lease, Made, Millis, NewJob, Policy, Queue, Role, Spec,
+    Claim, Clock, Ending, Image, Job, JobInput, Lease, Made, Millis, NewJob, Origin, Policy, Queue, Role,
+    Spec,
 };
 use storymem::storage::Digest;
 use tempfile::TempDir;
@@ -84,7 +88,7 @@ impl Bench {
 
 async fn open(folder: &TempDir, clock: &Arc<ManualClock>) -> Queue {
     let path = folder.path().join("queue.sqlite");
-    Queue::open(&path, Arc::clone(clock) as Arc<dyn Clock>, Policy { lease: LEASE, attempts: 3 })
+    Queue::open(&path, Arc::clone(clock) as Arc<dyn Clock>, Policy { lease: LEASE, ..Policy::default() })
         .await
         .unwrap()
 }
@@ -112,6 +116,7 @@ fn new_job(priority: i32, variant: Variant) -> NewJob {
         request: json!({"prompt": "a prompt"}),
         spec: Spec { prompt: "a prompt".to_owned(), negative_prompt: String::new(), variant, sampling },
         inputs: vec![JobInput { role: Role::Memory, image }],
+        origin: Origin::default(),
     }
 }
 

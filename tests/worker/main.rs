@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
 
+mod checkpoint;
 mod run;
 mod supervisor;
+mod sweep;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,10 +14,10 @@ use image::RgbImage;
 use onnx_export::bundle::{Bundle, Guidance, Manifest};
 use serde_json::json;
 use storymem::pipeline::{
-    Effective, Fit, Frames, Generator, Observer, PipelineError, Sampling, Shot, ShotRequest, Size,
-    SolverKind, StopToken, Timings, Variant,
+    Checkpoint, Effective, Fit, Frames, Generator, Observer, PipelineError, Sampling, Shot, ShotRequest,
+    Size, SolverKind, StopToken, Timings, Variant,
 };
-use storymem::queue::{Image, Job, JobInput, NewJob, Policy, Queue, Role, Spec, SystemClock};
+use storymem::queue::{Image, Job, JobInput, NewJob, Origin, Policy, Queue, Role, Spec, SystemClock};
 use storymem::storage::Storage;
 use storymem::worker::{Model, Worker};
 use tempfile::TempDir;
@@ -26,7 +28,15 @@ use uuid::Uuid;
 /// Long enough for anything that is not stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Script = dyn FnMut(&ShotRequest, &mut dyn Observer, &StopToken) -> Result<Shot, PipelineError> + Send;
+type Script = dyn FnMut(Run<'_>) -> Result<Shot, PipelineError> + Send;
+
+/// What a script has to work with.
+struct Run<'r> {
+    request: &'r ShotRequest,
+    resume: Option<Checkpoint>,
+    observer: &'r mut dyn Observer,
+    stop: &'r StopToken,
+}
 
 /// Makes shots by a test's script.
 struct Simulated {
@@ -42,10 +52,11 @@ impl Generator for Simulated {
     fn generate(
         &mut self,
         request: &ShotRequest,
+        resume: Option<Checkpoint>,
         observer: &mut dyn Observer,
         stop: &StopToken,
     ) -> Result<Shot, PipelineError> {
-        (self.script)(request, observer, stop)
+        (self.script)(Run { request, resume, observer, stop })
     }
 }
 
@@ -53,6 +64,7 @@ struct Bench {
     folder: TempDir,
     queue: Queue,
     storage: Storage,
+    drain: CancellationToken,
     shutdown: CancellationToken,
 }
 
@@ -61,13 +73,14 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let storage = Storage::open(folder.path()).unwrap();
         let queue = Queue::open(&storage.database(), Arc::new(SystemClock), Policy::default()).await.unwrap();
-        Self { folder, queue, storage, shutdown: CancellationToken::new() }
+        let (drain, shutdown) = (CancellationToken::new(), CancellationToken::new());
+        Self { folder, queue, storage, drain, shutdown }
     }
 
     /// Starts a worker whose jobs run `script`.
     fn worker<F>(&self, script: F) -> std::thread::JoinHandle<()>
     where
-        F: FnMut(&ShotRequest, &mut dyn Observer, &StopToken) -> Result<Shot, PipelineError> + Send + 'static,
+        F: FnMut(Run<'_>) -> Result<Shot, PipelineError> + Send + 'static,
     {
         let worker = Worker {
             name: "cpu/test".to_owned(),
@@ -75,6 +88,8 @@ impl Bench {
             queue: self.queue.clone(),
             storage: self.storage.clone(),
             runtime: Handle::current(),
+            checkpoint_every: Duration::ZERO,
+            drain: self.drain.clone(),
             shutdown: self.shutdown.clone(),
         };
         std::thread::spawn(move || {
@@ -121,7 +136,11 @@ impl Bench {
     }
 
     fn nothing_is_half_written(&self) {
-        assert_eq!(std::fs::read_dir(self.folder.path().join("tmp")).unwrap().count(), 0);
+        // One folder for this process, and nothing in it.
+        let mut processes = std::fs::read_dir(self.folder.path().join("tmp")).unwrap();
+        let own = processes.next().unwrap().unwrap().path();
+        assert!(processes.next().is_none());
+        assert_eq!(std::fs::read_dir(own).unwrap().count(), 0);
     }
 }
 
@@ -155,6 +174,7 @@ fn new_job(storage: &Storage, variant: Variant) -> NewJob {
         request: json!({}),
         spec: Spec { prompt: "a fox".to_owned(), negative_prompt: "blur".to_owned(), variant, sampling },
         inputs,
+        origin: Origin::default(),
     }
 }
 

@@ -6,13 +6,13 @@ use storymem::pipeline::{Conditioning, PipelineError, Progress, Stage, Variant};
 use storymem::queue::{FailureCode, Outcome, Status};
 use storymem::storage::Digest;
 
-use crate::{Bench, PATIENCE, shot, wait_for_stop};
+use crate::{Bench, PATIENCE, Run, shot, wait_for_stop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_becomes_a_video() {
     let bench = Bench::new().await;
     let (send, asked) = mpsc::channel();
-    let worker = bench.worker(move |request, observer, _| {
+    let worker = bench.worker(move |Run { request, observer, .. }| {
         observer.progress(Progress { stage: Stage::Denoise, step: 4, steps: 4 });
         send.send(request.clone()).unwrap();
         Ok(shot(request))
@@ -38,6 +38,12 @@ async fn a_job_becomes_a_video() {
     assert_eq!((made.model.as_str(), made.fps, made.effective.frames), ("a digest", 16, 5));
     let thumbnail = std::fs::read(bench.storage.thumbnail(id, made.token)).unwrap();
     assert_eq!(image::guess_format(&thumbnail).unwrap(), image::ImageFormat::Jpeg);
+    let last = image::open(bench.storage.last_frame(id, made.token)).unwrap().into_rgb8();
+    assert_eq!(last.dimensions(), (64, 48));
+    assert!(
+        last.pixels().all(|pixel| pixel.0 == [128; 3]),
+        "the frame as it was made, not as it was encoded"
+    );
     bench.nothing_is_half_written();
     assert!(bench.queue.workers_alive(PATIENCE).await.unwrap().is_empty(), "it has signed off");
 }
@@ -47,7 +53,7 @@ async fn progress_comes_up_and_cancel_comes_down_while_a_job_runs() {
     let bench = Bench::new().await;
     let (send, started) = mpsc::channel();
     let mut first = true;
-    let worker = bench.worker(move |request, observer, stop| {
+    let worker = bench.worker(move |Run { request, observer, stop, .. }| {
         if std::mem::take(&mut first) {
             observer.progress(Progress { stage: Stage::Denoise, step: 3, steps: 40 });
             send.send(()).unwrap();
@@ -70,7 +76,7 @@ async fn progress_comes_up_and_cancel_comes_down_while_a_job_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_video_that_comes_after_cancelling_is_thrown_away() {
     let bench = Bench::new().await;
-    let worker = bench.worker(move |request, _, stop| {
+    let worker = bench.worker(move |Run { request, stop, .. }| {
         wait_for_stop(stop);
         Ok(shot(request))
     });
@@ -88,7 +94,7 @@ async fn a_video_that_comes_after_cancelling_is_thrown_away() {
 async fn a_worker_that_lost_its_lease_stops_and_leaves_nothing() {
     let bench = Bench::new().await;
     let mut first = true;
-    let worker = bench.worker(move |request, _, stop| {
+    let worker = bench.worker(move |Run { request, stop, .. }| {
         if std::mem::take(&mut first) {
             wait_for_stop(stop);
         }
@@ -113,7 +119,7 @@ async fn a_worker_that_lost_its_lease_stops_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_is_told_to_stop_gives_its_job_back() {
     let bench = Bench::new().await;
-    let worker = bench.worker(move |_, _, stop| {
+    let worker = bench.worker(move |Run { stop, .. }| {
         wait_for_stop(stop);
         Err(PipelineError::Stopped)
     });
@@ -126,10 +132,27 @@ async fn a_worker_that_is_told_to_stop_gives_its_job_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_drains_ends_its_job_and_takes_no_other() {
+    let bench = Bench::new().await;
+    let (send, go_on) = mpsc::channel();
+    let worker = bench.worker(move |Run { request, .. }| {
+        go_on.recv_timeout(PATIENCE).unwrap();
+        Ok(shot(request))
+    });
+    let (running, next) = (bench.submit(Variant::M2v).await, bench.submit(Variant::M2v).await);
+    bench.until(running, |job| job.status == Status::Running).await;
+    bench.drain.cancel();
+    send.send(()).unwrap();
+    tokio::task::spawn_blocking(|| worker.join().unwrap()).await.unwrap();
+    assert_eq!(bench.job(running).await.status, Status::Succeeded);
+    assert_eq!((bench.job(next).await.status, bench.job(next).await.attempt), (Status::Queued, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_fails_says_why_and_the_next_one_runs() {
     let bench = Bench::new().await;
     let mut runs = 0;
-    let worker = bench.worker(move |request, _, _| {
+    let worker = bench.worker(move |Run { request, .. }| {
         runs += 1;
         match runs {
             1 => Err(PipelineError::NanLatents { step: 1, steps: 4 }),
@@ -164,7 +187,7 @@ async fn a_job_that_fails_says_why_and_the_next_one_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_image_that_is_gone_or_broken_fails_the_job() {
     let bench = Bench::new().await;
-    let worker = bench.worker(|request, _, _| Ok(shot(request)));
+    let worker = bench.worker(|Run { request, .. }| Ok(shot(request)));
     for content in [None, Some(b"not an image")] {
         let job = crate::new_job(&bench.storage, Variant::M2v);
         let digest = job.inputs[1].image.sha256.as_str();

@@ -16,6 +16,7 @@ fn supervise(bench: &Bench, script: &str, grace: Duration) -> JoinHandle<()> {
     let script = format!("cd '{}'\n{script}", bench.folder.path().display());
     let supervisor = Supervisor {
         queue: bench.queue.clone(),
+        storage: bench.storage.clone(),
         program: "/bin/sh".into(),
         args: vec!["-c".into(), script.into(), "sh".into()],
         device: "cpu".to_owned(),
@@ -61,13 +62,13 @@ async fn a_worker_that_dies_is_named_in_its_job_and_started_again() {
 }
 
 #[tokio::test]
-async fn a_worker_learns_of_the_end_by_its_standard_input() {
+async fn a_worker_is_told_to_drain_by_its_standard_input() {
     let bench = Bench::new().await;
-    let running = supervise(&bench, "echo up >> up; read line; echo \"over\" >> over", PATIENCE);
+    let running = supervise(&bench, "echo up >> up; read line; echo \"$line\" >> over", PATIENCE);
     lines(&bench.folder.path().join("up"), 1).await;
     bench.shutdown.cancel();
     tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
-    assert_eq!(lines(&bench.folder.path().join("over"), 1).await, ["over"]);
+    assert_eq!(lines(&bench.folder.path().join("over"), 1).await, ["drain"]);
 }
 
 #[tokio::test]
@@ -90,6 +91,7 @@ async fn a_program_that_is_not_there_is_tried_again_until_told_to_stop() {
     let bench = Bench::new().await;
     let supervisor = Supervisor {
         queue: bench.queue.clone(),
+        storage: bench.storage.clone(),
         program: "/no/such/program".into(),
         args: Vec::new(),
         device: "cpu".to_owned(),

@@ -31,6 +31,16 @@ pub struct Files {
     pub motion_frames: Vec<Bytes>,
 }
 
+impl Files {
+    /// Every file with the name of its part, in the order of the fields.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, &[u8])> {
+        let memory = self.memory.iter().map(|file| ("memory", file.as_ref()));
+        let first = self.first_frame.iter().map(|file| ("first_frame", file.as_ref()));
+        let motion = self.motion_frames.iter().map(|file| ("motion_frames", file.as_ref()));
+        memory.chain(first).chain(motion)
+    }
+}
+
 /// Reads the body.
 ///
 /// # Errors

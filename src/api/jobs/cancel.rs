@@ -8,10 +8,11 @@ use axum::response::{IntoResponse, Response};
 use super::view::JobView;
 use super::{POLL_SECONDS, find, view};
 use crate::api::App;
+use crate::api::access::Caller;
 use crate::api::extract::JobId;
 use crate::api::problem::{Problem, problems};
 
-problems!(CancelProblems: JobNotFound, JobEnded);
+problems!(CancelProblems: JobNotFound, JobDeleted, JobEnded);
 
 /// Cancels a job
 ///
@@ -33,10 +34,15 @@ problems!(CancelProblems: JobNotFound, JobEnded);
         CancelProblems,
     )
 )]
-pub async fn cancel_job(State(app): State<App>, JobId(id): JobId) -> Result<Response, Problem> {
+pub async fn cancel_job(
+    State(app): State<App>,
+    caller: Caller,
+    JobId(id): JobId,
+) -> Result<Response, Problem> {
+    find(&app, &caller, id).await?;
     let status = app.queue.cancel(id).await?;
     tracing::info!(job.id = %id, job.status = ?status, "a client asked to cancel a job");
-    let job = view(&app, find(&app, id).await?).await?;
+    let job = view(&app, find(&app, &caller, id).await?).await?;
     if job.status.is_final() {
         return Ok((StatusCode::OK, Json(job)).into_response());
     }

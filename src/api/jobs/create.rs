@@ -1,15 +1,21 @@
 //! `POST /jobs`.
 
-use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use uuid::Uuid;
 
+use super::body::Body;
+use super::fields::Errors;
 use super::request::{CreateJob, CreateJobForm};
 use super::view::JobView;
-use super::{POLL_SECONDS, body, intake, view};
-use crate::api::App;
+use super::{POLL_SECONDS, body, intake, references};
+use crate::api::access::Caller;
 use crate::api::problem::{Problem, problems};
+use crate::api::trace::traceparent;
+use crate::api::{App, once};
+use crate::queue::{Job, NewJob, Once, Origin, Submitted};
 
 problems!(
     CreateProblems:
@@ -18,6 +24,9 @@ problems!(
     PayloadTooLarge,
     UnsupportedMediaType,
     ValidationFailed,
+    IdempotencyKeyReused,
+    QueueFull,
+    QuotaSpent,
     DiskFull,
 );
 
@@ -28,6 +37,10 @@ problems!(
     post,
     path = "/jobs",
     tag = "jobs",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it within 24 hours is done once, and gets the first answer again"),
+        ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
+    ),
     request_body(content((CreateJob = "application/json"), (CreateJobForm = "multipart/form-data"))),
     responses(
         (
@@ -37,24 +50,108 @@ problems!(
             headers(
                 ("Location" = String, description = "The path of the job"),
                 ("Retry-After" = u32, description = "Seconds after which it is worth asking for the job"),
+                ("Idempotency-Replayed" = Option<String>, description = "`true` when the answer was given before"),
             ),
         ),
         CreateProblems,
     )
 )]
-pub async fn create_job(State(app): State<App>, request: Request) -> Result<Response, Problem> {
-    let body = body::read(request).await?;
+pub async fn create_job(
+    State(app): State<App>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, Problem> {
+    let trace = traceparent(request.headers());
+    let key = once::key(request.headers())?;
+    let (body, once) = under_key(body::read(request).await?, key, &caller).await?;
+    // Before anything is fetched or refused: the first answer counts, whatever the request would meet now.
+    if let Some(once) = &once
+        && let Some(answer) = app.queue.answered(once).await?
+    {
+        return accepted(answer, true);
+    }
+    let Body { json, files } = body;
+    let mut errors = Errors::default();
+    let mut request = CreateJob::read(json, &mut errors);
+    references::check_webhook(&app, &request, &mut errors);
+    references::find(&app, &caller, &mut request, &mut errors).await?;
+
     let turn = app.intake.clone().acquire_owned().await.map_err(|e| Problem::internal(&e))?;
     let parts = app.clone();
-    let accepted = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        intake::accept(body, &parts.catalog, &parts.limits, &parts.storage)
+    let origin = Origin {
+        owner: caller.owner.clone(),
+        traceparent: trace,
+        retry_of: None,
+        webhook_url: request.webhook_url.clone(),
+    };
+    let accept =
+        tokio::task::spawn_blocking(move || intake::accept(request, files, errors, origin, &parts, turn));
+    let job = accept.await.map_err(|e| Problem::internal(&e))??;
+    enqueue(&app, &caller, &job, once.as_ref()).await
+}
+
+/// The request under its idempotency key. Hashing a large body takes a while.
+async fn under_key(
+    body: Body,
+    key: Option<String>,
+    caller: &Caller,
+) -> Result<(Body, Option<Once>), Problem> {
+    let Some(key) = key else {
+        return Ok((body, None));
+    };
+    let caller = caller.clone();
+    let hashed = tokio::task::spawn_blocking(move || {
+        // Keys are sorted in a `Value`, so that the same request is the same however it is written.
+        let json = body.json.to_string();
+        let files = body.files.named().map(|(name, bytes)| [name.as_bytes(), bytes]);
+        let parts: Vec<&[u8]> = files.into_iter().flatten().collect();
+        let once = once::once(key, &caller, "POST /jobs", [json.as_bytes()].into_iter().chain(parts));
+        (body, Some(once))
     });
-    let job = accepted.await.map_err(|e| Problem::internal(&e))??;
-    let queued = app.queue.submit(&job).await?;
-    tracing::info!(job.id = %job.id, job.priority = job.priority, job.variant = ?job.spec.variant, "a job was queued");
-    let job = view(&app, queued).await?;
-    let location = format!("/jobs/{}", job.id);
-    let headers = [(header::LOCATION, location), (header::RETRY_AFTER, POLL_SECONDS.to_string())];
-    Ok((StatusCode::ACCEPTED, headers, Json(job)).into_response())
+    hashed.await.map_err(|e| Problem::internal(&e))
+}
+
+/// Queues a job and answers with it, or with the answer that was given before.
+pub(super) async fn enqueue(
+    app: &App,
+    caller: &Caller,
+    job: &NewJob,
+    once: Option<&Once>,
+) -> Result<Response, Problem> {
+    let room = caller.room(app.limits.queued_jobs);
+    let once = once.map(|once| (once, answer as fn(&Job, u64) -> String));
+    match app.queue.submit_in(job, room, once).await? {
+        Submitted::Before(answer) => accepted(answer, true),
+        Submitted::Queued(row, position) => {
+            tracing::info!(
+                job.id = %job.id,
+                job.priority = job.priority,
+                job.variant = ?job.spec.variant,
+                job.owner = job.origin.owner,
+                "a job was queued"
+            );
+            accepted(answer(&row, position), false)
+        }
+    }
+}
+
+fn answer(job: &Job, position: u64) -> String {
+    serde_json::to_string(&JobView::new(job.clone(), Some(position)))
+        .expect("a struct of strings, numbers, lists and maps with string keys is JSON")
+}
+
+/// The 202 around a job.
+fn accepted(answer: String, replayed: bool) -> Result<Response, Problem> {
+    #[derive(Deserialize)]
+    struct Id {
+        id: Uuid,
+    }
+    let Id { id } = serde_json::from_str(&answer).map_err(|e| Problem::internal(&e))?;
+    let headers = [
+        (header::CONTENT_TYPE, "application/json".to_owned()),
+        (header::LOCATION, format!("/jobs/{id}")),
+        (header::RETRY_AFTER, POLL_SECONDS.to_string()),
+    ];
+    let replayed = replayed.then_some([(once::REPLAYED, "true")]);
+    Ok((StatusCode::ACCEPTED, headers, replayed, answer).into_response())
 }

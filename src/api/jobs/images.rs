@@ -7,16 +7,47 @@ use data_url::DataUrl;
 
 use crate::pipeline::Size;
 use crate::pipeline::images::{self, ImageError, MAX_BYTES};
+use crate::queue::Image;
+use crate::storage::{Storage, StorageError};
 
 /// An image that was checked.
 #[derive(Clone, Debug)]
-pub struct CheckedImage {
-    /// The file, as it came.
-    pub bytes: Bytes,
-    /// Its type, by its content.
-    pub media_type: &'static str,
+pub enum CheckedImage {
+    /// One that came with the request.
+    New {
+        /// The file, as it came.
+        bytes: Bytes,
+        /// Its type, by its content.
+        media_type: &'static str,
+        /// Its size, orientation applied.
+        size: Size,
+    },
+    /// One in storage.
+    Stored(Image),
+}
+
+impl CheckedImage {
     /// Its size, orientation applied.
-    pub size: Size,
+    pub fn size(&self) -> Size {
+        match self {
+            Self::New { size, .. } => *size,
+            Self::Stored(image) => image.size,
+        }
+    }
+
+    /// Sees that it is in storage.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn keep(self, storage: &Storage) -> Result<Image, StorageError> {
+        match self {
+            Self::Stored(image) => Ok(image),
+            Self::New { bytes, media_type, size } => {
+                let sha256 = storage.put_input(&bytes)?;
+                Ok(Image { sha256, media_type: media_type.to_owned(), bytes: bytes.len() as u64, size })
+            }
+        }
+    }
 }
 
 /// The file in a `data:` URL.
@@ -40,5 +71,5 @@ pub fn from_data_url(url: &str) -> Result<Bytes, Cow<'static, str>> {
 pub fn check(bytes: Bytes) -> Result<CheckedImage, ImageError> {
     let header = images::inspect(&bytes)?;
     images::decode(&bytes)?;
-    Ok(CheckedImage { media_type: header.format.to_mime_type(), size: header.size, bytes })
+    Ok(CheckedImage::New { media_type: header.format.to_mime_type(), size: header.size, bytes })
 }

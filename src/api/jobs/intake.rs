@@ -1,51 +1,65 @@
-//! From the body of a request to a job that can be queued: everything is checked, and everything wrong is told at
+//! From a request to a job that can be queued: everything is checked, and everything wrong is told at
 //! once. Blocks: images are decoded and synced to the disk.
 
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
-use super::body::{Body, Files};
+use super::body::Files;
 use super::fields::Errors;
 use super::images::{self, CheckedImage};
 use super::limits::{Limits, MOTION_FRAMES};
-use super::request::{CreateJob, ImageRef};
-use crate::api::Catalog;
+use super::request::{Content, CreateJob, GivenImage, ImageSource};
 use crate::api::problem::Problem;
+use crate::api::{App, Catalog};
 use crate::pipeline::{Dimensions, Sampling, Size, Variant, draw_seed};
-use crate::queue::{Image, JobInput, NewJob, Role, Spec};
+use crate::queue::{Image, JobInput, NewJob, Origin, Role, Spec};
 use crate::storage::Storage;
 
 /// A number of frames that no mode refuses.
 const FRAMES_ALWAYS_RIGHT: usize = 9;
 
-/// Checks a request, keeps its images, and makes a job of it.
+/// Checks a request and its images, keeps these, and makes a job of it. `errors` are those found so far. `turn` is
+/// held as long as there is something to compute.
 ///
 /// # Errors
 /// A problem that names every field at fault, or a failure of the storage.
-pub fn accept(body: Body, catalog: &Catalog, limits: &Limits, storage: &Storage) -> Result<NewJob, Problem> {
-    let mut errors = Errors::default();
-    let mut request = CreateJob::read(body.json, &mut errors);
-    let images = Images::gather(&mut request, body.files, &mut errors);
-    let spec = complete(&request, &images, catalog, limits, &mut errors)?;
+pub fn accept(
+    mut request: CreateJob,
+    files: Files,
+    mut errors: Errors,
+    origin: Origin,
+    app: &App,
+    turn: OwnedSemaphorePermit,
+) -> Result<NewJob, Problem> {
+    let images = Images::gather(&mut request, files, &mut errors);
+    let spec = complete(&request, &images, &app.catalog, &app.limits, &mut errors)?;
     let Some(spec) = spec.filter(|_| errors.is_empty()) else {
         return Err(Problem::validation(errors.into_inner()));
     };
-    let inputs = images.keep(storage)?;
+    // From here on the disk is waited for, not a core; and a disk syncs many files as fast as one.
+    drop(turn);
+    let kept = images.keep(&app.storage)?;
+    let shown = show(&request, &kept).map_err(|e| Problem::internal(&e))?;
     Ok(NewJob {
         id: Uuid::now_v7(),
         priority: request.priority.unwrap_or_default(),
-        request: show(&request, &inputs).map_err(|e| Problem::internal(&e))?,
+        request: shown,
         spec,
-        inputs,
+        inputs: kept.into_iter().map(|(input, _)| input).collect(),
+        origin,
     })
 }
 
+/// An image that decodes, and what the request says of it; nothing when it came as a file.
+type Checked = (CheckedImage, Option<ImageSource>);
+
 /// The images of a request that decode.
 struct Images {
-    memory: Vec<CheckedImage>,
-    first_frame: Option<CheckedImage>,
-    motion_frames: Vec<CheckedImage>,
+    memory: Vec<Checked>,
+    first_frame: Option<Checked>,
+    motion_frames: Vec<Checked>,
     variant: Variant,
 }
 
@@ -86,18 +100,16 @@ impl Images {
 
     /// The image that decides the shape of the video, as in StoryMem.
     fn reference(&self) -> Option<Size> {
-        Some(self.first_frame.as_ref().or(self.motion_frames.first()).or(self.memory.first())?.size)
+        let (image, _) = self.first_frame.as_ref().or(self.motion_frames.first()).or(self.memory.first())?;
+        Some(image.size())
     }
 
-    fn keep(self, storage: &Storage) -> Result<Vec<JobInput>, Problem> {
+    fn keep(self, storage: &Storage) -> Result<Vec<(JobInput, Option<ImageSource>)>, Problem> {
         let memory = self.memory.into_iter().map(|image| (Role::Memory, image));
         let first = self.first_frame.into_iter().map(|image| (Role::FirstFrame, image));
         let motion = self.motion_frames.into_iter().map(|image| (Role::Motion, image));
-        let keep = |(role, image): (Role, CheckedImage)| {
-            let sha256 = storage.put_input(&image.bytes)?;
-            let CheckedImage { bytes, media_type, size } = image;
-            let media_type = media_type.to_owned();
-            Ok(JobInput { role, image: Image { sha256, media_type, bytes: bytes.len() as u64, size } })
+        let keep = |(role, (image, source)): (Role, Checked)| {
+            Ok((JobInput { role, image: image.keep(storage)? }, source))
         };
         memory.chain(first).chain(motion).map(keep).collect()
     }
@@ -105,12 +117,12 @@ impl Images {
 
 /// The images of one field: from the request, or from files.
 struct Source {
-    given: Option<Vec<ImageRef>>,
+    given: Option<Vec<GivenImage>>,
     files: Vec<Bytes>,
 }
 
 impl Source {
-    fn new(given: Option<Vec<ImageRef>>, files: Vec<Bytes>) -> Self {
+    fn new(given: Option<Vec<GivenImage>>, files: Vec<Bytes>) -> Self {
         Self { given, files }
     }
 
@@ -119,18 +131,27 @@ impl Source {
     }
 
     /// The images that decode; what is wrong with the others is reported at the pointer of each.
-    fn check(self, field: &str, pointer: impl Fn(usize) -> String, errors: &mut Errors) -> Vec<CheckedImage> {
+    fn check(self, field: &str, pointer: impl Fn(usize) -> String, errors: &mut Errors) -> Vec<Checked> {
         if self.given.is_some() && !self.files.is_empty() {
             errors.add(field, "is given in `request` and as parts; give it once");
             return Vec::new();
         }
         let mut checked = Vec::new();
-        for ImageRef { data, pointer } in self.given.into_iter().flatten() {
-            let bytes = errors.keep(&pointer, images::from_data_url(&data));
-            checked.extend(bytes.and_then(|bytes| errors.keep(&pointer, images::check(bytes))));
+        for GivenImage { source, pointer, content } in self.given.into_iter().flatten() {
+            let pointer = format!("{pointer}/{}", source.field());
+            let image = match (&source, content) {
+                (ImageSource::Data { data }, _) => errors
+                    .keep(&pointer, images::from_data_url(data))
+                    .and_then(|bytes| errors.keep(&pointer, images::check(bytes))),
+                (_, Some(Content::Bytes(bytes))) => errors.keep(&pointer, images::check(bytes)),
+                (_, Some(Content::Stored(image))) => Some(CheckedImage::Stored(image)),
+                // It was not found, which is said.
+                (_, None) => None,
+            };
+            checked.extend(image.map(|image| (image, Some(source))));
         }
         for (n, bytes) in self.files.into_iter().enumerate() {
-            checked.extend(errors.keep(&pointer(n), images::check(bytes)));
+            checked.extend(errors.keep(&pointer(n), images::check(bytes)).map(|image| (image, None)));
         }
         checked
     }
@@ -220,24 +241,32 @@ fn not_served(variant: Variant, served: &[Variant]) -> String {
 }
 
 /// The request as it is shown: what was given, with the facts of its images in place of their bytes.
-fn show(request: &CreateJob, inputs: &[JobInput]) -> serde_json::Result<Value> {
+fn show(request: &CreateJob, kept: &[(JobInput, Option<ImageSource>)]) -> serde_json::Result<Value> {
     // By way of text: a `Value` made of an `f32` has the digits of an `f64`.
     let mut shown: Map<String, Value> = serde_json::from_str(&serde_json::to_string(request)?)?;
     shown.retain(|_, value| !value.is_null());
-    let of = |role| inputs.iter().filter(move |input| input.role == role).map(|input| facts(&input.image));
+    let of = |role| {
+        let images = kept.iter().filter(move |(input, _)| input.role == role);
+        images.map(|(input, source)| facts(&input.image, source.as_ref())).collect::<Result<Vec<_>, _>>()
+    };
     for (name, role) in [("memory", Role::Memory), ("motion_frames", Role::Motion)] {
-        let images: Vec<Value> = of(role).collect();
+        let images = of(role)?;
         if !images.is_empty() {
             shown.insert(name.to_owned(), images.into());
         }
     }
-    if let Some(first) = of(Role::FirstFrame).next() {
+    if let Some(first) = of(Role::FirstFrame)?.pop() {
         shown.insert("first_frame".to_owned(), first);
     }
     Ok(Value::Object(shown))
 }
 
-fn facts(image: &Image) -> Value {
+fn facts(image: &Image, source: Option<&ImageSource>) -> serde_json::Result<Value> {
     let Image { sha256, media_type, bytes, size: Size { width, height } } = image;
-    json!({"sha256": sha256, "media_type": media_type, "bytes": bytes, "width": width, "height": height})
+    let mut facts =
+        json!({"sha256": sha256, "media_type": media_type, "bytes": bytes, "width": width, "height": height});
+    if let (Some(facts), Value::Object(source)) = (facts.as_object_mut(), serde_json::to_value(source)?) {
+        facts.extend(source);
+    }
+    Ok(facts)
 }

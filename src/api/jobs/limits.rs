@@ -18,6 +18,8 @@ pub const GUIDANCE: RangeInclusive<f64> = 0.0..=30.0;
 pub const SEED: RangeInclusive<u64> = 0..=(1 << 53) - 1;
 /// Priorities.
 pub const PRIORITY: RangeInclusive<i64> = -10..=10;
+/// Most characters of `webhook_url`.
+pub const WEBHOOK_URL_CHARS: usize = 2048;
 /// Most entries of `metadata`.
 pub const METADATA_ENTRIES: usize = 16;
 /// Most characters of a key of `metadata`.
@@ -34,10 +36,12 @@ pub struct Limits {
     pub frame_pixels: usize,
     /// Most frames of a shot.
     pub frames: usize,
+    /// Most jobs that wait.
+    pub queued_jobs: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes: 128 << 20, frame_pixels: 1280 * 720, frames: 161 }
+        Self { body_bytes: 128 << 20, frame_pixels: 1280 * 720, frames: 161, queued_jobs: 1000 }
     }
 }

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::view;
 use super::view::JobView;
 use crate::api::App;
+use crate::api::access::Caller;
 use crate::api::extract::Params;
 use crate::api::problem::{ErrorCode, Problem, problems};
-use crate::queue::{Filter, Status};
+use crate::queue::{Filter, Job, Status};
 
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 200;
@@ -52,6 +52,7 @@ problems!(ListProblems: InvalidQuery);
 )]
 pub async fn list_jobs(
     State(app): State<App>,
+    caller: Caller,
     Params(params): Params<ListParams>,
 ) -> Result<Json<JobPage>, Problem> {
     let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
@@ -61,14 +62,15 @@ pub async fn list_jobs(
             format!("`limit` must be from 1 to {MAX_LIMIT}, not `{limit}`"),
         ));
     }
-    let filter = Filter { status: params.status, before: params.cursor };
+    let filter = Filter { owner: caller.owner, status: params.status, before: params.cursor };
     let mut jobs = app.queue.jobs(filter, limit + 1).await?;
     let more = jobs.len() > limit as usize;
     jobs.truncate(limit as usize);
     let next_cursor = jobs.last().filter(|_| more).map(|job| job.id);
-    let mut items = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        items.push(view(&app, job).await?);
-    }
-    Ok(Json(JobPage { items, next_cursor }))
+    let places = app.queue.positions(&jobs).await?;
+    let view = |job: Job| {
+        let place = places.get(&job.id).copied();
+        JobView::new(job, place)
+    };
+    Ok(Json(JobPage { items: jobs.into_iter().map(view).collect(), next_cursor }))
 }

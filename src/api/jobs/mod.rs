@@ -3,13 +3,19 @@
 mod body;
 pub mod cancel;
 pub mod create;
+pub mod delete;
+pub mod events;
 mod fields;
+mod file;
 pub mod get;
-mod images;
+pub(super) mod images;
 mod intake;
+pub mod keyframe;
 pub mod limits;
 pub mod list;
+pub mod references;
 mod request;
+pub mod retry;
 pub mod thumbnail;
 pub mod video;
 pub mod view;
@@ -17,6 +23,7 @@ pub mod view;
 use uuid::Uuid;
 
 use super::App;
+use super::access::Caller;
 use super::problem::{ErrorCode, Problem};
 use crate::queue::{Job, Status};
 
@@ -32,7 +39,13 @@ async fn view(app: &App, job: Job) -> Result<view::JobView, Problem> {
     Ok(view::JobView::new(job, position))
 }
 
-async fn find(app: &App, id: Uuid) -> Result<Job, Problem> {
-    let unknown = || Problem::new(ErrorCode::JobNotFound, format!("there is no job `{id}`"));
-    app.queue.job(id).await?.ok_or_else(unknown)
+/// A job that the caller may see.
+async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Job, Problem> {
+    if let Some(job) = app.queue.job(id).await?.filter(|job| caller.owns(job)) {
+        return Ok(job);
+    }
+    match app.queue.was_removed(id, caller.owner.as_deref()).await? {
+        true => Err(Problem::new(ErrorCode::JobDeleted, format!("job `{id}` was deleted"))),
+        false => Err(Problem::new(ErrorCode::JobNotFound, format!("there is no job `{id}`"))),
+    }
 }

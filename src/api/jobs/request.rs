@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use axum::body::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::AdditionalProperties;
 use utoipa::openapi::{Object, ObjectBuilder, OneOfBuilder, Schema, Type};
+use uuid::Uuid;
 
 use super::fields::{Errors, Fields, kind, number};
+use super::keyframe::LAST;
 use super::limits::{
     GUIDANCE, MEMORY_IMAGES, METADATA_ENTRIES, METADATA_KEY_CHARS, METADATA_VALUE_CHARS, MOTION_FRAMES,
-    PRIORITY, PROMPT_CHARS, SEED, SHIFT, STEPS,
+    PRIORITY, PROMPT_CHARS, SEED, SHIFT, STEPS, WEBHOOK_URL_CHARS,
 };
 use crate::pipeline::size::MAX_FRAMES;
 use crate::pipeline::{Fit, Guidance, Size, SolverKind};
+use crate::queue::Image;
 
 const FIELDS: &str = "`prompt`, `negative_prompt`, `memory`, `first_frame`, `motion_frames`, `size`, `fit`, `frames`, \
-                      `steps`, `shift`, `guidance_scale`, `solver`, `seed`, `priority` and `metadata`";
+                      `steps`, `shift`, `guidance_scale`, `solver`, `seed`, `priority`, `webhook_url` and `metadata`";
 
 /// A shot to be made. What is absent is as the model wants it.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -36,13 +40,14 @@ pub struct CreateJob {
     #[schema(max_length = 4000)]
     pub negative_prompt: Option<String>,
     /// Frames to remember, in story order. Required, here or as parts of a form.
-    #[schema(min_items = 1, max_items = 10)]
-    pub memory: Option<Vec<ImageRef>>,
+    #[schema(value_type = Option<Vec<ImageRef>>, min_items = 1, max_items = 10)]
+    pub memory: Option<Vec<GivenImage>>,
     /// Start from this frame (MI2V); it is not part of the video.
-    pub first_frame: Option<ImageRef>,
+    #[schema(value_type = Option<ImageRef>)]
+    pub first_frame: Option<GivenImage>,
     /// Continue the motion of these frames (MM2V); they are not part of the video. Not with `first_frame`.
-    #[schema(min_items = 5, max_items = 5)]
-    pub motion_frames: Option<Vec<ImageRef>>,
+    #[schema(value_type = Option<Vec<ImageRef>>, min_items = 5, max_items = 5)]
+    pub motion_frames: Option<Vec<GivenImage>>,
     /// Width and height, multiples of 16: the size of the video or, with `"fit": "reference"`, its area.
     #[schema(value_type = Option<String>, pattern = r"^[1-9][0-9]*x[1-9][0-9]*$", example = "832x480")]
     pub size: Option<Size>,
@@ -70,12 +75,16 @@ pub struct CreateJob {
     /// Higher runs first; 0 if absent.
     #[schema(minimum = -10, maximum = 10)]
     pub priority: Option<i32>,
+    /// Where to post the job when it has ended (Standard Webhooks); only where the operator has set a secret.
+    #[schema(max_length = 2048, pattern = "^https?://", example = "https://example.com/storymem")]
+    pub webhook_url: Option<String>,
     /// Strings for your own use, at most 16; kept with the job and returned.
     pub metadata: Option<BTreeMap<String, String>>,
 }
 
 /// A request with its images as files. An image field is given either in `request` or as parts.
 #[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "only its schema is used: the parts are read one by one")]
 pub struct CreateJobForm {
     /// As in the JSON form.
@@ -93,17 +102,139 @@ pub struct CreateJobForm {
 
 /// An image: PNG, JPEG or WebP of at most 20 MiB and 40 megapixels. Its EXIF orientation is applied, transparency
 /// is laid over black.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(ToSchema)]
+#[serde(untagged)]
 #[schema(example = json!({"data": "data:image/png;base64,iVBORw0KGgo…"}))]
-pub struct ImageRef {
+#[allow(dead_code, reason = "only its schema is used: the fields are read one by one")]
+pub enum ImageRef {
+    /// The file itself.
+    Data(DataRef),
+    /// A file that was sent before.
+    Upload(UploadRef),
+    /// A file to be fetched, where the operator allows it.
+    Url(UrlRef),
+    /// A frame that another job has published.
+    Frame(FrameRef),
+}
+
+/// The file itself.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ImageData)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub struct DataRef {
     /// The file in a `data:` URL.
-    #[schema(pattern = "^data:")]
-    pub data: String,
-    /// Where in the request `data` is.
+    #[schema(pattern = "^data:", format = "data-url", example = "data:image/png;base64,iVBORw0KGgo…")]
+    data: String,
+}
+
+/// A file that was sent before.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ImageUpload)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub struct UploadRef {
+    /// The `id` that `POST /uploads` has answered with.
+    #[schema(pattern = "^[0-9a-f]{64}$")]
+    upload: String,
+}
+
+/// A file to be fetched.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ImageUrl)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub struct UrlRef {
+    /// Its address: `https`, public, and at most three redirects away.
+    #[schema(pattern = "^https?://", max_length = 2048, example = "https://example.com/face.png")]
+    url: String,
+}
+
+/// A frame that another job has published.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ImageFrame)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub struct FrameRef {
+    /// A job that has succeeded.
+    job: Uuid,
+    /// The number of the frame, or `"last"`.
+    #[schema(schema_with = frame_schema)]
+    keyframe: String,
+}
+
+fn frame_schema() -> Schema {
+    let number = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(0));
+    let last = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([LAST]));
+    OneOfBuilder::new()
+        .description(Some("The number of the frame, or `last`."))
+        .item(number)
+        .item(last)
+        .into()
+}
+
+/// An image of a request.
+#[derive(Debug, Serialize)]
+pub struct GivenImage {
+    /// What the request says.
+    #[serde(flatten)]
+    pub source: ImageSource,
+    /// Where in the request it is.
     #[serde(skip)]
-    #[schema(ignore)]
     pub pointer: String,
+    /// What was found, if it had to be looked for.
+    #[serde(skip)]
+    pub content: Option<Content>,
+}
+
+/// What a request says of an image. Shown as it came, but for the bytes.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum ImageSource {
+    /// The file in a `data:` URL.
+    Data {
+        /// The URL.
+        #[serde(skip)]
+        data: String,
+    },
+    /// A file that was sent before.
+    Upload {
+        /// Its id.
+        upload: String,
+    },
+    /// A file to be fetched.
+    Url {
+        /// Its address.
+        url: String,
+    },
+    /// A frame of another job.
+    Frame {
+        /// The job.
+        job: Uuid,
+        /// The name of the frame.
+        keyframe: String,
+    },
+}
+
+impl ImageSource {
+    /// The field that tells which image is meant.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Data { .. } => "data",
+            Self::Upload { .. } => "upload",
+            Self::Url { .. } => "url",
+            Self::Frame { .. } => "job",
+        }
+    }
+}
+
+/// An image that was found.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A file, to be checked.
+    Bytes(Bytes),
+    /// A file in storage, which was checked before.
+    Stored(Image),
 }
 
 /// One number for both experts, or one for each.
@@ -132,16 +263,13 @@ impl CreateJob {
     pub fn read(value: Value, errors: &mut Errors) -> Self {
         let mut fields = Fields::new(value, "", errors);
         fields.require("prompt", "what happens in the shot");
-        if fields.value("webhook_url").is_some() {
-            fields.refuse("webhook_url", "is not served yet; poll `GET /jobs/{id}`");
-        }
         let request = Self {
             prompt: fields.text("prompt", 1..=PROMPT_CHARS).unwrap_or_default(),
             negative_prompt: fields.text("negative_prompt", 0..=PROMPT_CHARS),
             memory: images(&mut fields, "memory", 1, MEMORY_IMAGES),
             first_frame: fields.value("first_frame").and_then(|value| {
                 let pointer = fields.pointer("first_frame");
-                ImageRef::read(value, &pointer, fields.errors())
+                GivenImage::read(value, &pointer, fields.errors())
             }),
             motion_frames: images(&mut fields, "motion_frames", MOTION_FRAMES, MOTION_FRAMES),
             size: fields.word("size"),
@@ -153,43 +281,85 @@ impl CreateJob {
             solver: fields.word("solver"),
             seed: fields.integer("seed", SEED),
             priority: fields.integer("priority", PRIORITY).map(|n| n as i32),
+            webhook_url: fields.text("webhook_url", 1..=WEBHOOK_URL_CHARS),
             metadata: metadata(&mut fields),
         };
         fields.finish(FIELDS);
         request
     }
-}
 
-impl ImageRef {
-    fn read(value: Value, pointer: &str, errors: &mut Errors) -> Option<Self> {
-        let mut fields = Fields::new(value, pointer, errors);
-        let mut refused = false;
-        for name in ["upload", "url", "job", "keyframe"] {
-            if fields.value(name).is_some() {
-                refused = true;
-                fields.refuse(name, "is not served yet; send the image as `data` or as a part of a form");
-            }
-        }
-        if !refused {
-            fields.require("data", "a `data:` URL with the image");
-        }
-        let data = match fields.value("data") {
-            Some(Value::String(data)) => Some(Self { data, pointer: fields.pointer("data") }),
-            Some(other) => {
-                fields.refuse("data", format!("must be a string, not {}", kind(&other)));
-                None
-            }
-            None => None,
-        };
-        fields.finish("`data`");
-        data
+    /// Every image of the request.
+    pub fn images(&mut self) -> impl Iterator<Item = &mut GivenImage> {
+        let memory = self.memory.iter_mut().flatten();
+        memory.chain(&mut self.first_frame).chain(self.motion_frames.iter_mut().flatten())
     }
 }
 
-fn images(fields: &mut Fields<'_>, name: &str, least: usize, most: usize) -> Option<Vec<ImageRef>> {
+impl GivenImage {
+    fn read(value: Value, pointer: &str, errors: &mut Errors) -> Option<Self> {
+        let mut fields = Fields::new(value, pointer, errors);
+        let given: Vec<&str> = KINDS.into_iter().filter(|name| fields.has(name)).collect();
+        let source = match given.as_slice() {
+            [] => {
+                fields.require(
+                    "data",
+                    "a `data:` URL with the image; or give `upload`, `url`, or `job` and `keyframe`",
+                );
+                None
+            }
+            ["data"] => string(&mut fields, "data").map(|data| ImageSource::Data { data }),
+            ["upload"] => string(&mut fields, "upload").map(|upload| ImageSource::Upload { upload }),
+            ["url"] => string(&mut fields, "url").map(|url| ImageSource::Url { url }),
+            ["job"] => frame(&mut fields),
+            [first, others @ ..] => {
+                for name in others {
+                    fields.refuse(name, format!("can't be combined with `{first}`; give one of them"));
+                }
+                KINDS.into_iter().chain(["keyframe"]).for_each(|name| drop(fields.value(name)));
+                None
+            }
+        };
+        fields.finish("`data`, `upload`, `url`, or `job` and `keyframe`");
+        Some(Self { source: source?, pointer: pointer.to_owned(), content: None })
+    }
+}
+
+/// The fields that tell which image is meant; one of them is given.
+const KINDS: [&str; 4] = ["data", "upload", "url", "job"];
+
+fn string(fields: &mut Fields<'_>, name: &str) -> Option<String> {
+    match fields.value(name)? {
+        Value::String(text) => Some(text),
+        other => {
+            fields.refuse(name, format!("must be a string, not {}", kind(&other)));
+            None
+        }
+    }
+}
+
+fn frame(fields: &mut Fields<'_>) -> Option<ImageSource> {
+    fields.require("keyframe", "the number of a frame the job has published, or `last`");
+    let job = string(fields, "job").and_then(|text| {
+        let pointer = fields.pointer("job");
+        let job = Uuid::try_parse(&text).map_err(|_| format!("`{text}` is not the id of a job"));
+        fields.errors().keep(&pointer, job)
+    });
+    let keyframe = match fields.value("keyframe") {
+        None => None,
+        Some(Value::String(text)) if text == LAST => Some(text),
+        Some(Value::Number(number)) if number.is_u64() => Some(number.to_string()),
+        Some(_) => {
+            fields.refuse("keyframe", "must be the number of a frame, from 0, or `last`");
+            None
+        }
+    };
+    Some(ImageSource::Frame { job: job?, keyframe: keyframe? })
+}
+
+fn images(fields: &mut Fields<'_>, name: &str, least: usize, most: usize) -> Option<Vec<GivenImage>> {
     let list = fields.list(name, least..=most)?;
     let pointer = fields.pointer(name);
-    let image = |(n, value)| ImageRef::read(value, &format!("{pointer}/{n}"), fields.errors());
+    let image = |(n, value)| GivenImage::read(value, &format!("{pointer}/{n}"), fields.errors());
     Some(list.into_iter().enumerate().filter_map(image).collect())
 }
 

@@ -3,12 +3,24 @@
 use axum::extract::State;
 use axum::response::Response;
 
-use super::video::{Asked, result, serve};
+use super::file::{Asked, Kind, made, serve};
 use crate::api::App;
+use crate::api::access::Caller;
 use crate::api::extract::JobId;
 use crate::api::problem::{Problem, problems};
 
-problems!(ThumbnailProblems: JobNotFound, ResultNotReady, NoResult, PreconditionFailed, RangeNotSatisfiable);
+problems!(
+    ThumbnailProblems:
+    JobNotFound,
+    JobDeleted,
+    ResultExpired,
+    ResultNotReady,
+    NoResult,
+    PreconditionFailed,
+    RangeNotSatisfiable,
+);
+
+const JPEG: Kind = Kind { media_type: "image/jpeg", extension: "jpg" };
 
 /// The middle frame of the video of a job that succeeded
 #[utoipa::path(
@@ -25,10 +37,10 @@ problems!(ThumbnailProblems: JobNotFound, ResultNotReady, NoResult, Precondition
 )]
 pub async fn get_thumbnail(
     State(app): State<App>,
+    caller: Caller,
     JobId(id): JobId,
     asked: Asked,
 ) -> Result<Response, Problem> {
-    let made = result(&app, id).await?;
-    let path = app.storage.thumbnail(id, made.token);
-    serve(&path, "image/jpeg", &format!("storymem-{id}.jpg"), asked).await
+    let (job, made) = made(&app, &caller, id).await?;
+    serve(&app.storage.thumbnail(id, made.token), JPEG, &job, asked).await
 }

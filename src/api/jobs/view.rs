@@ -9,6 +9,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::keyframe::LAST;
 use super::request::{fit_words, solver_words};
 use crate::pipeline::{Fit, SolverKind, Stage, Variant};
 use crate::queue::{FailureCode, Job, Made, Reached, Status};
@@ -51,9 +52,15 @@ pub struct JobView {
     /// When it became final.
     #[schema(required)]
     pub finished_at: Option<DateTime<Utc>>,
+    /// Until when the files of the result are kept at least.
+    #[schema(required)]
+    pub expires_at: Option<DateTime<Utc>>,
     /// Who took it last.
     #[schema(required)]
     pub worker: Option<String>,
+    /// The job this one tries again.
+    #[schema(required)]
+    pub retry_of: Option<Uuid>,
     /// Where to go from here.
     pub links: LinksView,
 }
@@ -164,6 +171,10 @@ pub struct ResultView {
     pub video_url: String,
     /// Where its middle frame is.
     pub thumbnail_url: String,
+    /// Where its last frame is, from which another shot can go on.
+    pub last_frame_url: String,
+    /// Where the frames are that the shot adds to memory.
+    pub keyframe_urls: Vec<String>,
     /// Size of the MP4.
     pub bytes: u64,
     /// SHA-256 of the MP4, in hex.
@@ -214,13 +225,18 @@ pub struct LinksView {
     /// The job itself.
     #[serde(rename = "self")]
     pub this: String,
+    /// To follow it.
+    pub events: String,
     /// To cancel it, while it has not ended.
     #[schema(required)]
     pub cancel: Option<String>,
-    /// Its video, once there is one.
+    /// To try it again, once it has failed or was cancelled.
+    #[schema(required)]
+    pub retry: Option<String>,
+    /// Its video, from when there is one until it has expired.
     #[schema(required)]
     pub video: Option<String>,
-    /// The middle frame of its video, once there is one.
+    /// The middle frame of its video, as long as there is one.
     #[schema(required)]
     pub thumbnail: Option<String>,
 }
@@ -230,6 +246,7 @@ impl JobView {
     pub fn new(job: Job, position: Option<u64>) -> Self {
         let path = format!("/jobs/{}", job.id);
         let made = job.made.as_ref();
+        let files = made.filter(|_| job.expired_at.is_none());
         Self {
             id: job.id,
             status: job.status,
@@ -246,15 +263,20 @@ impl JobView {
             created_at: job.created_at.to_utc(),
             started_at: job.started_at.map(|at| at.to_utc()),
             finished_at: job.finished_at.map(|at| at.to_utc()),
+            expires_at: job.expires_at.map(|at| at.to_utc()),
             links: LinksView {
+                events: format!("{path}/events"),
+                retry: matches!(job.status, Status::Failed | Status::Cancelled)
+                    .then(|| format!("{path}/retry")),
                 cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
-                video: made.map(|_| format!("{path}/video")),
-                thumbnail: made.map(|_| format!("{path}/thumbnail")),
+                video: files.map(|_| format!("{path}/video")),
+                thumbnail: files.map(|_| format!("{path}/thumbnail")),
                 this: path,
             },
             request: job.request,
             warnings: job.warnings,
             worker: job.worker,
+            retry_of: job.origin.retry_of,
         }
     }
 }
@@ -270,7 +292,8 @@ const STAGES: [(Stage, StageView, f64); 6] = [
 ];
 
 impl ProgressView {
-    fn new(status: Status, reached: Option<Reached>) -> Self {
+    /// For a job that stands at `status` and has come so far.
+    pub fn new(status: Status, reached: Option<Reached>) -> Self {
         let Some(reached) = reached.filter(|_| status != Status::Queued) else {
             return Self { stage: StageView::Queued, step: 0, steps: 0, percent: 0.0, eta_seconds: None };
         };
@@ -300,10 +323,11 @@ impl ProgressView {
 /// Seconds left at the moment of the last step, at the speed of the stage so far. The stages after denoising are held
 /// to take their share of it.
 fn eta(reached: &Reached) -> Option<f64> {
-    if reached.step == 0 {
+    let done = reached.step.saturating_sub(reached.from);
+    if done == 0 {
         return None;
     }
-    let one = reached.step_at.seconds_since(reached.stage_at) / f64::from(reached.step);
+    let one = reached.step_at.seconds_since(reached.stage_at) / f64::from(done);
     let left = one * f64::from(reached.steps.saturating_sub(reached.step));
     let later = one * f64::from(reached.steps) * 10.0 / 80.0;
     let seconds = match reached.stage {
@@ -345,6 +369,8 @@ impl ResultView {
         Self {
             video_url: format!("{path}/video"),
             thumbnail_url: format!("{path}/thumbnail"),
+            last_frame_url: format!("{path}/keyframes/{LAST}"),
+            keyframe_urls: Vec::new(),
             bytes: made.bytes,
             sha256: made.sha256.clone(),
             width: effective.size.width,

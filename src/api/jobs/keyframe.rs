@@ -1,0 +1,70 @@
+//! `GET /jobs/{id}/keyframes/{n}`.
+
+use std::path::PathBuf;
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::file::{Asked, Kind, made, serve};
+use crate::api::App;
+use crate::api::access::Caller;
+use crate::api::extract::FrameId;
+use crate::api::problem::{ErrorCode, Problem, problems};
+use crate::queue::{Job, Made};
+
+problems!(
+    KeyframeProblems:
+    JobNotFound,
+    KeyframeNotFound,
+    JobDeleted,
+    ResultExpired,
+    ResultNotReady,
+    NoResult,
+    PreconditionFailed,
+    RangeNotSatisfiable,
+);
+
+/// The name of the frame that ends a video.
+pub const LAST: &str = "last";
+
+const PNG: Kind = Kind { media_type: "image/png", extension: "png" };
+
+/// A frame of the video of a job that succeeded, for shots to come
+///
+/// `last` is the last frame; another job can start from it, with
+/// `"first_frame": {"job": "…", "keyframe": "last"}`.
+#[utoipa::path(
+    get,
+    path = "/jobs/{id}/keyframes/{frame}",
+    tag = "jobs",
+    params(
+        ("id" = Uuid, Path, description = "The job"),
+        ("frame" = String, Path, description = "`last`, or the number of a frame the job has published", example = "last"),
+    ),
+    responses(
+        (status = 200, description = "The frame", content_type = "image/png", body = [u8]),
+        (status = 206, description = "The range", content_type = "image/png", body = [u8]),
+        (status = 304, description = "The file is the one whose `ETag` or date was given"),
+        KeyframeProblems,
+    )
+)]
+pub async fn get_keyframe(
+    State(app): State<App>,
+    caller: Caller,
+    FrameId(id, frame): FrameId,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let (job, made) = made(&app, &caller, id).await?;
+    let path = published(&app, &job, &made, &frame).await;
+    let missing = || Problem::new(ErrorCode::KeyframeNotFound, format!("job `{id}` has no frame `{frame}`"));
+    serve(&path.ok_or_else(missing)?, PNG, &job, asked).await
+}
+
+/// Where a frame is, if the job has published it.
+pub(super) async fn published(app: &App, job: &Job, made: &Made, frame: &str) -> Option<PathBuf> {
+    let path = match frame {
+        LAST => app.storage.last_frame(job.id, made.token),
+        _ => return None,
+    };
+    tokio::fs::try_exists(&path).await.is_ok_and(|exists| exists).then_some(path)
+}

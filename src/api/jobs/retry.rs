@@ -1,0 +1,89 @@
+//! `POST /jobs/{id}/retry`.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use uuid::Uuid;
+
+use super::create::enqueue;
+use super::find;
+use super::view::JobView;
+use crate::api::access::Caller;
+use crate::api::extract::JobId;
+use crate::api::problem::{ErrorCode, Problem, problems};
+use crate::api::trace::traceparent;
+use crate::api::{App, once};
+use crate::queue::{NewJob, Origin, Status};
+
+problems!(
+    RetryProblems:
+    JobNotFound,
+    JobDeleted,
+    JobNotEnded,
+    NothingToRetry,
+    IdempotencyKeyReused,
+    QueueFull,
+    QuotaSpent,
+    DiskFull,
+);
+
+/// Queues a job that failed or was cancelled again, as a new job
+///
+/// Everything is as it was, the seed too; `retry_of` of the new job names the old one.
+#[utoipa::path(
+    post,
+    path = "/jobs/{id}/retry",
+    tag = "jobs",
+    params(
+        ("id" = Uuid, Path, description = "The job"),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it is done once"),
+        ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
+    ),
+    responses(
+        (
+            status = 202,
+            description = "The new job is queued",
+            body = JobView,
+            headers(
+                ("Location" = String, description = "The path of the new job"),
+                ("Retry-After" = u32, description = "Seconds after which it is worth asking for the job"),
+                ("Idempotency-Replayed" = Option<String>, description = "`true` when the answer was given before"),
+            ),
+        ),
+        RetryProblems,
+    )
+)]
+pub async fn retry_job(
+    State(app): State<App>,
+    caller: Caller,
+    JobId(id): JobId,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let once =
+        once::key(&headers)?.map(|key| once::once(key, &caller, &format!("POST /jobs/{id}/retry"), []));
+    let old = find(&app, &caller, id).await?;
+    match old.status {
+        Status::Failed | Status::Cancelled => {}
+        Status::Succeeded => {
+            let detail = format!("job `{id}` succeeded; post its request again for another video");
+            return Err(Problem::new(ErrorCode::NothingToRetry, detail));
+        }
+        Status::Queued | Status::Running | Status::Cancelling => {
+            return Err(Problem::new(ErrorCode::JobNotEnded, format!("job `{id}` has not ended yet")));
+        }
+    }
+    let inputs = app.queue.inputs(id).await?;
+    let job = NewJob {
+        id: Uuid::now_v7(),
+        priority: old.priority,
+        request: old.request,
+        spec: old.spec,
+        inputs,
+        origin: Origin {
+            traceparent: traceparent(&headers).or(old.origin.traceparent),
+            retry_of: Some(id),
+            ..old.origin
+        },
+    };
+    enqueue(&app, &caller, &job, once.as_ref()).await
+}

@@ -1,0 +1,3 @@
+//! Uploads: images that are sent once and used by many jobs.
+
+pub mod create;

@@ -1,0 +1,38 @@
+//! Writes that share a transaction.
+
+use futures::future::join_all;
+use storymem::pipeline::Variant;
+use storymem::queue::QueueError;
+
+use crate::{Bench, new_job};
+
+#[tokio::test]
+async fn one_write_that_fails_takes_none_with_it_that_came_along() {
+    let bench = Bench::new().await;
+    let mut jobs: Vec<_> = (0..200).map(|_| new_job(0, Variant::M2v)).collect();
+    for n in (4..200).step_by(5) {
+        jobs[n].id = jobs[n - 1].id;
+    }
+    let ends = join_all(jobs.iter().map(|job| bench.queue.submit(job))).await;
+    for (pair, ends) in jobs.chunks(5).zip(ends.chunks(5)) {
+        assert!(ends[..3].iter().all(Result::is_ok), "a job was refused for another's fault: {ends:?}");
+        // Of two with one id, the first to come is queued.
+        match (&ends[3], &ends[4]) {
+            (Ok(()), Err(QueueError::Database(_))) | (Err(QueueError::Database(_)), Ok(())) => {}
+            other => panic!("{other:?}"),
+        }
+        for job in pair {
+            assert_eq!(bench.job(job.id).await.id, job.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_told_of_a_success_that_was_not_committed() {
+    let bench = Bench::new().await;
+    bench.queue.close().await;
+    let jobs: Vec<_> = (0..3).map(|_| new_job(0, Variant::M2v)).collect();
+    for end in join_all(jobs.iter().map(|job| bench.queue.submit(job))).await {
+        assert!(matches!(end, Err(QueueError::Database(_))), "{end:?}");
+    }
+}

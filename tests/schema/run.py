@@ -1,0 +1,71 @@
+"""Tests the running service against its own OpenAPI document with schemathesis, all checks.
+
+usage: run.py <storymem> <bundle>
+
+The service has a worker, so that jobs end and their files are asked for too.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import requests
+from images import data_url, png
+
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    program, bundle = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as data:
+        service = subprocess.Popen(
+            [program, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            base = f"http://{find_address(service)}"
+            job = make_job(base)
+            return subprocess.run(
+                [
+                    Path(sys.executable).with_name("schemathesis"),
+                    "--config-file", HERE / "schemathesis.toml",
+                    "run", f"{base}/openapi.json",
+                    "--seed", "1",
+                ],
+                env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "STORYMEM_JOB": job},
+            ).returncode
+        finally:
+            service.terminate()
+            service.wait()
+
+
+def make_job(base: str) -> str:
+    """Posts a job and waits until it has succeeded."""
+    request = {"prompt": "A lighthouse at dusk", "memory": [{"data": data_url(png(64, 64, 128))}], "seed": 1, "steps": 2}
+    answer = requests.post(f"{base}/jobs", json=request)
+    answer.raise_for_status()
+    job = answer.json()
+    while job["status"] in ("queued", "running"):
+        job = requests.get(f"{base}/jobs/{job['id']}?wait=10").json()
+    assert job["status"] == "succeeded", job
+    return job["id"]
+
+
+def find_address(service: subprocess.Popen) -> str:
+    lines = []
+    for line in service.stderr:
+        lines.append(line)
+        if "http.address=" in line:
+            address = line.split("http.address=")[1].split()[0]
+            # Whoever writes to a full pipe waits: keep reading.
+            threading.Thread(target=lambda: [None for _ in service.stderr], daemon=True).start()
+            return address
+    sys.exit("the service did not start:\n" + "".join(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
