@@ -6,7 +6,9 @@
 pub mod api;
 pub mod breakpoint;
 pub mod cli;
+pub mod compare;
 pub mod config;
+pub mod doctor;
 pub mod engine;
 pub mod outbound;
 pub mod pipeline;

@@ -14,6 +14,8 @@ enum Command {
     Serve(cli::serve::Args),
     Worker(cli::worker::Args),
     Keys(cli::keys::Args),
+    Doctor(cli::doctor::Args),
+    Compare(cli::compare::Args),
     Openapi(cli::openapi::Args),
 }
 
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => cli::serve::run(args),
         Command::Worker(args) => cli::worker::run(args),
         Command::Keys(args) => cli::keys::run(args),
+        Command::Doctor(args) => cli::doctor::run(args),
+        Command::Compare(args) => cli::compare::run(args),
         Command::Openapi(args) => cli::openapi::run(args),
     };
     match result {

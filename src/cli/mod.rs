@@ -1,6 +1,8 @@
 //! The commands of `storymem`, one file each: its arguments and what it does with them.
 
+pub mod compare;
 pub mod demo;
+pub mod doctor;
 pub mod export;
 pub mod generate;
 mod interrupt;

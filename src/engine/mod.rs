@@ -20,7 +20,7 @@ mod tensor;
 mod weights;
 
 pub use bytes::Bytes;
-pub use cann::AclError;
+pub use cann::{AclError, Ascend, NpuFacts};
 pub use device::{Device, DeviceOptions};
 pub use error::EngineError;
 pub use residency::{Held, Stage};

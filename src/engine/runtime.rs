@@ -82,6 +82,18 @@ impl Runtime {
         Ok(loaded.insert(Self { environment, library }).clone())
     }
 
+    /// The version of the library, where it tells.
+    pub fn version(&self) -> Option<String> {
+        // SAFETY: the library is loaded already, so this only gives another handle to it.
+        let library = unsafe { libloading::Library::new(&self.library) }.ok()?;
+        // SAFETY: every version of ONNX Runtime has this function, with this type.
+        let base: libloading::Symbol<'_, unsafe extern "C" fn() -> *const ort::sys::OrtApiBase> =
+            unsafe { library.get(b"OrtGetApiBase") }.ok()?;
+        // SAFETY: it returns a table that stays, whose function returns a string that stays.
+        let version = unsafe { std::ffi::CStr::from_ptr(((*base()).GetVersionString)()) };
+        version.to_str().ok().map(str::to_owned)
+    }
+
     /// The library in use.
     pub fn library(&self) -> &Path {
         &self.library

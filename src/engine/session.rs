@@ -12,7 +12,8 @@ use ort::value::DynValue;
 use super::cann::{Npu, OnNpu};
 use super::weights::full_name;
 use super::{
-    Device, DeviceOptions, EngineError, Held, Runtime, Stage, StopToken, Tensor, Weights, flash_attention,
+    Device, DeviceOptions, EngineError, Held, NpuFacts, Runtime, Stage, StopToken, Tensor, Weights,
+    flash_attention,
 };
 
 /// One device.
@@ -58,6 +59,17 @@ impl Engine {
     /// Whether compiling a graph takes so long that few shapes should serve for everything.
     pub fn compiles_slowly(&self) -> bool {
         matches!(self.target, Target::Npu(_))
+    }
+
+    /// What is known of the NPU in use; nothing on the CPU.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn npu_facts(&self) -> Result<Option<NpuFacts>, EngineError> {
+        match &self.target {
+            Target::Cpu | Target::CpuAsNpu => Ok(None),
+            Target::Npu(npu) => npu.facts().map(Some),
+        }
     }
 
     /// Compiles the graph that `build` makes, for weights stored as those of `weights` are whose names are `prefix`

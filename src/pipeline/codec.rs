@@ -172,7 +172,7 @@ impl<'a> VideoCodec<'a> {
 }
 
 /// What runs, for the decision where the weights lie: the graphs for the first chunk and for those after it.
-pub(super) fn stage(first: &GraphSpec, next: &GraphSpec) -> Stage {
+pub(crate) fn stage(first: &GraphSpec, next: &GraphSpec) -> Stage {
     Stage {
         name: "autoencoder",
         graphs: vec![first.clone(), next.clone()],

@@ -135,7 +135,7 @@ impl<'a> Denoiser<'a> {
 }
 
 /// What runs, for the decision where the weights lie: the graphs for context, prologue, block and epilogue.
-pub(super) fn stage(config: &WanConfig, [context, prologue, block, epilogue]: [&GraphSpec; 4]) -> Stage {
+pub(crate) fn stage(config: &WanConfig, [context, prologue, block, epilogue]: [&GraphSpec; 4]) -> Stage {
     let ports = |graph: &GraphSpec| bytes_of(graph.inputs.iter().chain(&graph.outputs));
     Stage {
         name: "transformer",

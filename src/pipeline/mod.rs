@@ -40,3 +40,10 @@ pub use size::{Dimensions, SizeError};
 pub use solver::SolverError;
 pub use text::TextError;
 pub use text_encoder::TextEncoder;
+
+/// What runs of each net, for whoever runs its graphs one by one.
+pub(crate) mod stages {
+    pub(crate) use super::codec::stage as autoencoder;
+    pub(crate) use super::denoiser::stage as transformer;
+    pub(crate) use super::text_encoder::stage as text_encoder;
+}

@@ -1,9 +1,10 @@
 //! The shape of a shot: what decides which graphs it runs and how much memory they take.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
 
-use onnx_export::bundle::Manifest;
+use onnx_export::bundle::{BundleVariant, Manifest, SamplingDefaults};
 use onnx_export::graph::{Builder, DataType, Graph, GraphSpec, Lowering};
 use onnx_export::models::vae::{self, Chunk};
 use onnx_export::models::wan::LatentGrid;
@@ -67,6 +68,13 @@ impl Profile {
         Dimensions::new(&sampling, Variant::M2v, None)
     }
 
+    /// The shots a bundle makes by default, with as many memory frames as it takes.
+    pub fn of(manifest: &Manifest) -> Self {
+        let SamplingDefaults { width, height, frames, max_memory, .. } = manifest.sampling;
+        let memory = if manifest.variant == BundleVariant::T2v { 0 } else { max_memory };
+        Self { size: Size { width, height }, frames, memory }
+    }
+
     /// The latent grid, memory included.
     pub(super) fn grid(&self, dimensions: Dimensions) -> LatentGrid {
         let Dimensions { lat_t, lat_h, lat_w, .. } = dimensions;
@@ -79,16 +87,32 @@ impl Profile {
     /// # Errors
     /// When no such video can be made.
     pub fn stages(&self, manifest: &Manifest, lowering: &dyn Lowering) -> Result<Vec<Stage>, PipelineError> {
+        self.stages_and_graphs(manifest, lowering, &mut |_| ())
+    }
+
+    /// As [`stages`](Self::stages), and hands each graph to `inspect` as it is written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn stages_and_graphs(
+        &self,
+        manifest: &Manifest,
+        lowering: &dyn Lowering,
+        inspect: &mut dyn FnMut(&Graph),
+    ) -> Result<Vec<Stage>, PipelineError> {
         let dimensions = self.dimensions()?;
         let (grid, Dimensions { lat_h, lat_w, .. }) = (self.grid(dimensions), dimensions);
         let nets = &manifest.nets;
+        let inspect = RefCell::new(inspect);
         let spec = |net: Net, prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| {
             let tensors = manifest.tensors(net);
             let stored = |name: &str| {
                 let full = format!("{prefix}{name}");
                 tensors.iter().find(|tensor| tensor.name == full).map_or(DataType::F32, |t| t.dtype.into())
             };
-            build(Builder::new(lowering, &stored)).spec()
+            let graph = build(Builder::new(lowering, &stored));
+            (*inspect.borrow_mut())(&graph);
+            graph.spec()
         };
 
         let (text, tokens) = (&nets.text_encoder, nets.transformer.text_len);

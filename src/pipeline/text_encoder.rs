@@ -89,7 +89,7 @@ impl<'a> TextEncoder<'a> {
 }
 
 /// What runs, for the decision where the weights lie.
-pub(super) fn stage(config: &Umt5Config, layer: &GraphSpec, final_norm: &GraphSpec) -> Stage {
+pub(crate) fn stage(config: &Umt5Config, layer: &GraphSpec, final_norm: &GraphSpec) -> Stage {
     Stage {
         name: "text encoder",
         graphs: vec![final_norm.clone()],

@@ -64,9 +64,8 @@ impl Queue {
     /// # Errors
     /// When the database fails; then the job is not queued.
     pub async fn submit(&self, job: &NewJob) -> Result<Job, QueueError> {
-        let mut tx = self.write().await?;
-        let queued = insert(&mut tx, job, self.now()).await?;
-        tx.commit().await?;
+        let (job, now) = (job.clone(), self.now());
+        let queued = self.group.write(move |db| Box::pin(async move { insert(db, &job, now).await })).await?;
         breakpoint::reach(Point::AfterSubmit).map_err(sqlx::Error::Io)?;
         Ok(queued)
     }

@@ -11,6 +11,7 @@
 mod acl;
 mod cache;
 mod memory;
+mod survey;
 mod weights;
 
 use std::fs;
@@ -26,6 +27,7 @@ use sha2::{Digest, Sha256};
 
 pub use acl::AclError;
 pub(super) use memory::Buffer;
+pub use survey::{Ascend, NpuFacts};
 pub(super) use weights::DeviceWeights;
 
 use super::residency::{Demand, Plan, Stage, TooSmall, graph_bytes};
