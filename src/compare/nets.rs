@@ -30,7 +30,7 @@ pub(super) fn run(
     instead: Option<&[Output]>,
     stop: &StopToken,
 ) -> Result<Vec<Output>, CompareError> {
-    let weights = Weights::open(side.bundle.weights(net)?)?;
+    let weights = Weights::new(side.bundle.weights(net)?);
     let mut run = Run { side, weights: &weights, inputs, stop, instead, outputs: Vec::new() };
     match net {
         Net::TextEncoder => run.text_encoder()?,
