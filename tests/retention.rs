@@ -16,6 +16,7 @@ use storymem::queue::{
 };
 use storymem::retention;
 use storymem::storage::{Digest, Storage};
+use storymem::worker::sweep;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -165,6 +166,20 @@ async fn a_result_expires_then_its_job_then_its_tombstone() {
     bench.pass(KEEP.tombstones);
     bench.round().await;
     assert!(!bench.queue.was_removed(id, None).await.unwrap());
+}
+
+#[tokio::test]
+async fn files_that_a_crash_has_left_behind_go_with_the_next_sweep() {
+    let bench = Bench::new().await;
+    let id = bench.submit(b"an image").await;
+    let lease = bench.claim().await.unwrap();
+    bench.succeed(&lease).await;
+    bench.pass(RESULTS);
+    // Here the process is killed: the row says that the files are gone.
+    assert_eq!(bench.queue.expire_results().await.unwrap(), [id]);
+    assert!(bench.storage.video(id, lease.token).exists());
+    assert_eq!(sweep::results(&bench.queue, &bench.storage).await.unwrap(), 1);
+    assert!(!bench.storage.video(id, lease.token).exists());
 }
 
 #[tokio::test]

@@ -140,6 +140,7 @@ fn nothing_new_is_kept_below_the_floor_and_what_is_there_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let storage = Storage::open(folder.path()).unwrap();
     let digest = storage.put_input(b"an image").unwrap();
+    let before = files(folder.path());
     let space = storage.space().unwrap();
     assert!(space.free <= space.size && space.size > 0, "{space:?}");
     storage.clone().with_floor(1).check_room().unwrap();

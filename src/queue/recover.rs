@@ -22,7 +22,7 @@ const WORKERS_KEPT: Duration = Duration::from_secs(24 * 3600);
 pub struct Wanted {
     /// The token of the attempt that runs.
     pub lease: Option<Uuid>,
-    /// The token of the attempt that made the result.
+    /// The token of the attempt that made the result, until that has expired.
     pub result: Option<Uuid>,
     /// Whether a checkpoint may still be gone on from.
     pub unfinished: bool,
@@ -89,11 +89,13 @@ impl Queue {
     /// # Errors
     /// When the database fails.
     pub async fn wanted(&self, job: Uuid) -> Result<Wanted, QueueError> {
-        let row =
-            sqlx::query("SELECT status, lease_token, made ->> 'token' AS result FROM jobs WHERE id = $1")
-                .bind(job.hyphenated())
-                .fetch_optional(&self.reader)
-                .await?;
+        let row = sqlx::query(
+            "SELECT status, lease_token, CASE WHEN expired_at IS NULL THEN made ->> 'token' END AS result
+             FROM jobs WHERE id = $1",
+        )
+        .bind(job.hyphenated())
+        .fetch_optional(&self.reader)
+        .await?;
         let Some(row) = row else { return Ok(Wanted::default()) };
         let token = |name| Ok::<_, QueueError>(row.try_get::<Option<Hyphenated>, _>(name)?.map(Uuid::from));
         Ok(Wanted {

@@ -42,9 +42,9 @@ impl Storage {
     /// When it can't be removed.
     pub fn remove_input_if_old(&self, digest: &Digest, time: SystemTime) -> Result<bool, StorageError> {
         let path = self.input_path(digest);
-        let tmp = self.root.join("tmp");
+        let tmp = self.tmp();
         let aside =
-            tempfile::Builder::new().prefix("unused-").tempdir_in(&tmp).map_err(failed("write to", &tmp))?;
+            tempfile::Builder::new().prefix("unused-").tempdir_in(tmp).map_err(failed("write to", tmp))?;
         let taken = aside.path().join(digest.as_str());
         match fs::rename(&path, &taken) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
