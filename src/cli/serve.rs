@@ -31,6 +31,9 @@ use crate::worker::sweep;
 /// How often leases that ran out are looked for, besides at every claim.
 const RECOVER: Duration = Duration::from_secs(2);
 
+/// How often the database's log is folded.
+const FOLD: Duration = Duration::from_millis(200);
+
 /// How often old jobs and files are looked for.
 const LET_GO: Duration = Duration::from_secs(60);
 
@@ -115,6 +118,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
 
     let mut tasks = JoinSet::new();
     tasks.spawn(recover(queue.clone(), shutdown.clone()));
+    tasks.spawn(fold(queue.clone(), shutdown.clone()));
     tasks.spawn(let_go(queue.clone(), storage.clone(), args.retention.keep(), shutdown.clone()));
     tasks.spawn(sweep_up(queue.clone(), storage.clone(), shutdown.clone()));
     if let Some(courier) = courier(&args, &queue, &shutdown)? {
@@ -185,6 +189,21 @@ async fn let_go(queue: Queue, storage: Storage, keep: Keep, shutdown: Cancellati
             Err(e) => tracing::warn!(error = %e, "old jobs and files could not be removed"),
         }
         let _ = tokio::time::timeout(LET_GO, shutdown.cancelled()).await;
+    }
+}
+
+/// Folds the database's log, so that no commit has to.
+async fn fold(queue: Queue, shutdown: CancellationToken) {
+    let mut failing = false;
+    while !shutdown.is_cancelled() {
+        let folded = queue.fold().await;
+        if let Err(e) = &folded
+            && !failing
+        {
+            tracing::warn!(error = %e, "the database's log could not be folded");
+        }
+        failing = folded.is_err();
+        let _ = tokio::time::timeout(FOLD, shutdown.cancelled()).await;
     }
 }
 

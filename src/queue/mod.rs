@@ -18,6 +18,7 @@
 
 mod clock;
 mod events;
+mod fold;
 mod group;
 mod job;
 mod keys;
@@ -201,6 +202,7 @@ pub struct Queue {
     writer: SqlitePool,
     reader: SqlitePool,
     group: Group,
+    folder: SqlitePool,
     clock: Arc<dyn Clock>,
     policy: Policy,
     path: Arc<Path>,
@@ -218,7 +220,8 @@ impl Queue {
             .filename(path)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
-            .synchronous(SqliteSynchronous::Full);
+            .synchronous(SqliteSynchronous::Full)
+            .pragma("wal_autocheckpoint", fold::PAGES_AT_MOST);
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -235,11 +238,12 @@ impl Queue {
         let reader = SqlitePoolOptions::new()
             .max_connections(READERS)
             .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_with(options.read_only(true))
+            .connect_with(options.clone().read_only(true))
             .await
             .map_err(|e| of_opening(path, e))?;
         let group = Group::start(writer.clone());
-        Ok(Self { writer, reader, group, clock, policy, path: path.into() })
+        let folder = SqlitePoolOptions::new().max_connections(1).connect_lazy_with(options);
+        Ok(Self { writer, reader, group, folder, clock, policy, path: path.into() })
     }
 
     /// Looks the whole database over. To be called once, before anything relies on it: it takes a while where there
@@ -290,6 +294,7 @@ impl Queue {
     /// Closes the connections; the last process to do so folds the write-ahead log into the database.
     pub async fn close(&self) {
         self.reader.close().await;
+        self.folder.close().await;
         self.writer.close().await;
     }
 

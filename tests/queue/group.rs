@@ -36,3 +36,18 @@ async fn nobody_is_told_of_a_success_that_was_not_committed() {
         assert!(matches!(end, Err(QueueError::Database(_))), "{end:?}");
     }
 }
+
+#[tokio::test]
+async fn the_log_is_folded_while_others_write_and_loses_nothing() {
+    let bench = Bench::new().await;
+    let jobs: Vec<_> = (0..100).map(|_| new_job(0, Variant::M2v)).collect();
+    for some in jobs.chunks(10) {
+        let (queued, folded) =
+            futures::join!(join_all(some.iter().map(|job| bench.queue.submit(job))), bench.queue.fold());
+        folded.unwrap();
+        assert!(queued.iter().all(Result::is_ok), "{queued:?}");
+    }
+    for job in &jobs {
+        assert_eq!(bench.job(job.id).await.id, job.id);
+    }
+}
