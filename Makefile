@@ -6,10 +6,11 @@ ORT := $(CACHE)/onnxruntime/libonnxruntime.so
 ORT_ASCEND := $(CACHE)/onnxruntime-cann/libonnxruntime.so
 TEST_VENV := $(CACHE)/test-venv
 SCHEMA_VENV := $(CACHE)/schema-venv
+CONTAINER_VENV := $(CACHE)/container-venv
 STORYMEM := $(or $(CARGO_TARGET_DIR),target)/release/storymem
 DEMO := $(CACHE)/demo-bundle
 
-.PHONY: help setup setup-ascend emulator build demo run test test-schema lint bench bench-api clean
+.PHONY: help setup setup-ascend emulator build demo run test test-schema lint lint-containers bench bench-api clean
 
 help:
 	@echo 'make demo   build, start the service on a small demo model, post a job and keep its video'
@@ -17,6 +18,7 @@ help:
 	@echo 'make test   all tests'
 	@echo 'make test-schema  the running service against its own OpenAPI document'
 	@echo 'make lint   formatting, clippy, rustdoc'
+	@echo 'make lint-containers  the Dockerfile and the compose file'
 	@echo 'make bench  our speed and memory against the diffusers pipeline'
 	@echo 'make bench-api  requests per second, event streams, cancelling and crashes, while a worker is busy'
 	@echo 'make setup  fetch ONNX Runtime (the other targets do this themselves)'
@@ -71,6 +73,15 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
+
+$(CONTAINER_VENV)/ready: deploy/requirements.txt
+	$(PYTHON) -m venv $(CONTAINER_VENV)
+	$(CONTAINER_VENV)/bin/pip install --quiet -r $<
+	@touch $@
+
+lint-containers: $(CONTAINER_VENV)/ready
+	$(CONTAINER_VENV)/bin/hadolint Dockerfile
+	$(CONTAINER_VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
 bench: build
 	$(PYTHON) bench/run.py

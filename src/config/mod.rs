@@ -4,12 +4,14 @@
 //! both to any clap command, so that a flag is declared once and none of the three can be forgotten.
 
 mod device;
+mod explain;
 mod layers;
 mod log;
 mod paths;
 mod service;
 
 pub use device::{DeviceConfig, WarmUpConfig};
+pub use explain::{Setting, Source, explain};
 pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
 pub use paths::absolute_path;
