@@ -192,7 +192,8 @@ fn the_effective_settings_say_where_they_come_from_and_are_a_file_themselves() {
     let config = write(&folder, "bundle = [\"/b/mi2v\", \"/b/t2v\"]\nlease-seconds = 30\n");
     let config = config.to_str().unwrap();
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    let envs = [("STORYMEM_CONFIG", config), ("STORYMEM_LISTEN", "0.0.0.0:80"), ("STORYMEM_WEBHOOK_SECRET", secret)];
+    let envs =
+        [("STORYMEM_CONFIG", config), ("STORYMEM_LISTEN", "0.0.0.0:80"), ("STORYMEM_WEBHOOK_SECRET", secret)];
     let print = |envs: &[(&str, &str)], args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
         let output = command.env_clear().envs(envs.iter().copied()).args(args).output().unwrap();
@@ -234,7 +235,10 @@ fn what_starts_the_service_names_settings_it_has() {
         let names: Vec<_> = words.filter(|w| w.starts_with("STORYMEM_") && !others.contains(w)).collect();
         assert!(names.len() >= 3, "{file}: {names:?}");
         for name in names {
-            assert!(help.contains(&format!("[env: {name}=")), "{file} sets `{name}`, which `serve` does not have");
+            assert!(
+                help.contains(&format!("[env: {name}=")),
+                "{file} sets `{name}`, which `serve` does not have"
+            );
         }
     }
 }

@@ -23,8 +23,8 @@ pub struct Args {
 /// When there is no such command, a value of the environment or the file is none, or the output can't be written.
 pub fn run(args: Args) -> anyhow::Result<()> {
     let given: Vec<OsString> = std::env::args_os().collect();
-    let settings =
-        config::explain(super::Command::command(), &args.command, &given).unwrap_or_else(|error| error.exit());
+    let settings = config::explain(super::Command::command(), &args.command, &given)
+        .unwrap_or_else(|error| error.exit());
     let mut out = io::stdout().lock();
     for setting in settings {
         writeln!(out, "{setting}")?;

@@ -12,6 +12,7 @@ pub mod generate;
 mod interrupt;
 pub mod keys;
 pub mod openapi;
+pub mod remote;
 pub mod serve;
 mod signals;
 pub mod worker;
@@ -27,6 +28,11 @@ pub enum Command {
     Serve(serve::Args),
     Worker(worker::Args),
     Keys(keys::Args),
+    Submit(remote::submit::Args),
+    Status(remote::status::Args),
+    Watch(remote::watch::Args),
+    Fetch(remote::fetch::Args),
+    Cancel(remote::cancel::Args),
     Doctor(doctor::Args),
     Compare(compare::Args),
     Config(config::Args),
@@ -47,6 +53,11 @@ impl Command {
             Self::Serve(args) => serve::run(args),
             Self::Worker(args) => worker::run(args),
             Self::Keys(args) => keys::run(args),
+            Self::Submit(args) => remote::submit::run(args),
+            Self::Status(args) => remote::status::run(args),
+            Self::Watch(args) => remote::watch::run(args),
+            Self::Fetch(args) => remote::fetch::run(args),
+            Self::Cancel(args) => remote::cancel::run(args),
             Self::Doctor(args) => doctor::run(args),
             Self::Compare(args) => compare::run(args),
             Self::Config(args) => config::run(args),

@@ -50,7 +50,8 @@ pub fn explain(root: Command, name: &str, args: &[OsString]) -> Result<Vec<Setti
     };
     let matches = command.clone().mut_args(|arg| arg.required(false)).try_get_matches_from([name])?;
     let shown = |arg: &&Arg| {
-        !arg.is_hide_set() && !matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpLong | ArgAction::Version)
+        !arg.is_hide_set()
+            && !matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpLong | ArgAction::Version)
     };
     Ok(command
         .get_arguments()
@@ -85,7 +86,9 @@ impl fmt::Display for Setting {
             (Source::Unset | Source::Missing, _) => write!(f, "# {key} = ")?,
             (_, _) if self.secret => write!(f, "# {key} is set and not shown")?,
             (_, [value]) if !self.list => write!(f, "{key} = {}", toml_value(value))?,
-            (_, values) => write!(f, "{key} = {}", Value::Array(values.iter().map(|v| toml_value(v)).collect()))?,
+            (_, values) => {
+                write!(f, "{key} = {}", Value::Array(values.iter().map(|v| toml_value(v)).collect()))?
+            }
         }
         match source {
             Source::Environment(name) => write!(f, "  # from {name}"),

@@ -1,0 +1,44 @@
+//! `storymem fetch`: a job's video.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use storymem_client::Client;
+use uuid::Uuid;
+
+use super::{ServerArgs, block_on};
+use crate::config::absolute_path;
+
+/// Keeps the video of a job that has succeeded.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The job
+    id: Uuid,
+    /// The MP4 file to write [default: ID.mp4]
+    #[arg(long, value_name = "FILE", value_parser = absolute_path())]
+    out: Option<PathBuf>,
+}
+
+/// Keeps the video.
+///
+/// # Errors
+/// When the service can't be reached, the job has no video, or the file can't be written.
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let client = args.server.client()?;
+    let out = args.out.unwrap_or_else(|| PathBuf::from(format!("{}.mp4", args.id)));
+    block_on(save(&client, args.id, &out))
+}
+
+/// Writes the video beside `out` and puts it there when it is whole.
+pub(super) async fn save(client: &Client, id: Uuid, out: &Path) -> anyhow::Result<()> {
+    let wrong = || format!("can't write `{}`", out.display());
+    let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut aside = tempfile::NamedTempFile::new_in(folder).with_context(wrong)?;
+    let bytes = client.video(id, aside.as_file_mut()).await?;
+    aside.as_file().sync_all().with_context(wrong)?;
+    aside.persist(out).with_context(wrong)?;
+    eprintln!("{}: {bytes} bytes", out.display());
+    Ok(())
+}
