@@ -14,6 +14,7 @@ mod health;
 mod jobs;
 mod metrics;
 mod once;
+mod openapi30;
 pub mod problem;
 mod router;
 mod trace;
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub use catalog::Catalog;
 pub use jobs::limits::Limits;
 pub use jobs::references::FETCH_TIMEOUT;
-pub use router::{document, router};
+pub use router::{document, document_3_0, router};
 
 use metrics::HttpMetrics;
 

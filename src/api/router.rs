@@ -12,12 +12,15 @@ use axum::{Router, middleware};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use utoipa::OpenApi;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{KnownFormat, Object, Schema, SchemaFormat, SchemaType, Type};
+use utoipa::openapi::{Content, RefOr};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::{self, ErrorCode, Problem};
-use super::{App, health, jobs, metrics, uploads, webhooks};
+use super::{App, health, jobs, metrics, openapi30, uploads, webhooks};
 use crate::queue::FailureCode;
 
 /// The name of the security scheme.
@@ -56,7 +59,69 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = routes().into_openapi();
     document.info.description = Some(description());
     protect(&mut document);
+    values_of_text(&mut document);
+    files_are_bytes(&mut document);
     document
+}
+
+/// The same in OpenAPI 3.0.
+pub fn document_3_0() -> serde_json::Value {
+    let document = serde_json::to_value(document());
+    openapi30::downgrade(document.expect("a document of strings, lists and maps with string keys is JSON"))
+}
+
+/// What is text, as parameters and headers are, may be left out, but it can't be null.
+fn values_of_text(document: &mut utoipa::openapi::OpenApi) {
+    fn without_null(schema: &mut RefOr<Schema>) {
+        let RefOr::T(Schema::Object(object)) = schema else { return };
+        let SchemaType::Array(types) = &mut object.schema_type else { return };
+        types.retain(|word| *word != Type::Null);
+        if let [one] = types.as_slice() {
+            object.schema_type = SchemaType::Type(one.clone());
+        }
+    }
+    for operation in operations(document) {
+        for parameter in operation.parameters.iter_mut().flatten() {
+            let RefOr::T(parameter) = parameter else { continue };
+            parameter.schema.iter_mut().for_each(without_null);
+        }
+        for response in operation.responses.responses.values_mut() {
+            let RefOr::T(response) = response else { continue };
+            for header in response.headers.values_mut() {
+                let RefOr::T(header) = header else { continue };
+                header.schema.iter_mut().for_each(without_null);
+            }
+        }
+    }
+}
+
+/// The body of a file is bytes, for which OpenAPI has a word that `[u8]` is not derived to.
+fn files_are_bytes(document: &mut utoipa::openapi::OpenApi) {
+    let bytes = Object::builder()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
+        .build();
+    let describe = |(media_type, content): (&String, &mut RefOr<Content>)| {
+        let is_file = ["image/", "video/", "application/octet-stream"].iter().any(|kind| media_type.starts_with(kind));
+        if let (true, RefOr::T(content)) = (is_file, content) {
+            content.schema = Some(RefOr::T(Schema::Object(bytes.clone())));
+        }
+    };
+    for operation in operations(document) {
+        if let Some(RefOr::T(body)) = &mut operation.request_body {
+            body.content.iter_mut().for_each(describe);
+        }
+        for response in operation.responses.responses.values_mut() {
+            if let RefOr::T(response) = response {
+                response.content.iter_mut().for_each(describe);
+            }
+        }
+    }
+}
+
+fn operations(document: &mut utoipa::openapi::OpenApi) -> impl Iterator<Item = &mut Operation> {
+    let items = document.paths.paths.values_mut();
+    items.flat_map(|item| [&mut item.get, &mut item.put, &mut item.post, &mut item.delete]).flatten()
 }
 
 /// Says that all but the operator's own calls take an API key.
@@ -67,10 +132,8 @@ fn protect(document: &mut utoipa::openapi::OpenApi) {
         .build();
     document.components.get_or_insert_default().add_security_scheme(KEY, SecurityScheme::Http(scheme));
     let none: [&str; 0] = [];
-    let items = document.paths.paths.values_mut();
-    let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten();
-    for operation in
-        operations.filter(|operation| !operation.tags.iter().flatten().any(|tag| tag == "operations"))
+    for operation in operations(document)
+        .filter(|operation| !operation.tags.iter().flatten().any(|tag| tag == "operations"))
     {
         operation.security = Some(vec![SecurityRequirement::default(), SecurityRequirement::new(KEY, none)]);
         operation.responses.responses.extend(problem::responses(&[ErrorCode::Unauthorized]));

@@ -55,10 +55,10 @@ problems!(
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; not needed, since the same bytes give the same answer"),
     ),
     request_body(content(
-        (Vec<u8> = "image/png"),
-        (Vec<u8> = "image/jpeg"),
-        (Vec<u8> = "image/webp"),
-        (Vec<u8> = "application/octet-stream"),
+        ([u8] = "image/png"),
+        ([u8] = "image/jpeg"),
+        ([u8] = "image/webp"),
+        ([u8] = "application/octet-stream"),
     )),
     responses((status = 201, description = "The image is kept", body = UploadView), UploadProblems)
 )]
