@@ -3,6 +3,7 @@
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
@@ -56,4 +57,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
             Err(e) => Err(Problem::new(ErrorCode::InvalidQuery, e.body_text())),
         }
     }
+}
+
+/// Whether `If-None-Match` names this state (RFC 9110, 13.1.2: by weak comparison).
+pub fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    let values = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag)
 }

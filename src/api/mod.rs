@@ -8,12 +8,14 @@
 #![allow(unused_qualifications, reason = "the derives of utoipa expand to qualified names")]
 
 mod access;
+mod capabilities;
 pub mod catalog;
 mod extract;
 mod health;
 mod jobs;
 mod metrics;
 mod once;
+mod page;
 pub mod problem;
 mod router;
 mod trace;

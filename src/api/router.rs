@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::{self, ErrorCode, Problem};
-use super::{App, health, jobs, metrics, uploads, webhooks};
+use super::{App, capabilities, health, jobs, metrics, page, uploads, webhooks};
 use crate::queue::FailureCode;
 
 /// The name of the security scheme.
@@ -46,6 +46,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(jobs::thumbnail::get_thumbnail))
         .routes(routes!(jobs::keyframe::get_keyframe))
         .routes(routes!(uploads::create::create_upload))
+        .routes(routes!(capabilities::get_capabilities))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))
@@ -83,7 +84,8 @@ pub fn router(app: App) -> Router {
     let json = document().to_json().expect("a document of strings, lists and maps with string keys is JSON");
     let json = Bytes::from(json);
     let openapi = move || async move { ([(header::CONTENT_TYPE, "application/json")], json) };
-    around(routes.route("/openapi.json", get(openapi)), app.limits.body_bytes)
+    let routes = routes.route("/openapi.json", get(openapi)).merge(page::routes());
+    around(routes, app.limits.body_bytes)
         .layer(middleware::from_fn_with_state(app.http_metrics.clone(), metrics::observe))
         .with_state(app)
 }

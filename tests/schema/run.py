@@ -8,39 +8,30 @@ The service has a worker, so that jobs end and their files are asked for too.
 import os
 import subprocess
 import sys
-import tempfile
-import threading
 from pathlib import Path
 
 import requests
 from images import data_url, png
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "python"))
+
+from service import Service  # noqa: E402
 
 
 def main() -> int:
     program, bundle = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as data:
-        service = subprocess.Popen(
-            [program, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            base = f"http://{find_address(service)}"
-            job = make_job(base)
-            return subprocess.run(
-                [
-                    Path(sys.executable).with_name("schemathesis"),
-                    "--config-file", HERE / "schemathesis.toml",
-                    "run", f"{base}/openapi.json",
-                    "--seed", "1",
-                ],
-                env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "STORYMEM_JOB": job},
-            ).returncode
-        finally:
-            service.terminate()
-            service.wait()
+    with Service(program, bundle) as service:
+        job = make_job(service.base)
+        return subprocess.run(
+            [
+                Path(sys.executable).with_name("schemathesis"),
+                "--config-file", HERE / "schemathesis.toml",
+                "run", f"{service.base}/openapi.json",
+                "--seed", "1",
+            ],
+            env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "STORYMEM_JOB": job},
+        ).returncode
 
 
 def make_job(base: str) -> str:
@@ -53,18 +44,6 @@ def make_job(base: str) -> str:
         job = requests.get(f"{base}/jobs/{job['id']}?wait=10").json()
     assert job["status"] == "succeeded", job
     return job["id"]
-
-
-def find_address(service: subprocess.Popen) -> str:
-    lines = []
-    for line in service.stderr:
-        lines.append(line)
-        if "http.address=" in line:
-            address = line.split("http.address=")[1].split()[0]
-            # Whoever writes to a full pipe waits: keep reading.
-            threading.Thread(target=lambda: [None for _ in service.stderr], daemon=True).start()
-            return address
-    sys.exit("the service did not start:\n" + "".join(lines))
 
 
 if __name__ == "__main__":

@@ -398,7 +398,7 @@ impl TimingsView {
     }
 }
 
-fn variant_words() -> utoipa::openapi::Object {
+pub(in crate::api) fn variant_words() -> utoipa::openapi::Object {
     let description =
         "The mode: `m2v` (memory), `mi2v` (memory and a first frame) or `mm2v` (memory and motion).";
     super::request::words(&[Variant::M2v, Variant::Mi2v, Variant::Mm2v], description)
