@@ -6,16 +6,18 @@ ORT := $(CACHE)/onnxruntime/libonnxruntime.so
 ORT_ASCEND := $(CACHE)/onnxruntime-cann/libonnxruntime.so
 TEST_VENV := $(CACHE)/test-venv
 SCHEMA_VENV := $(CACHE)/schema-venv
+WEB_VENV := $(CACHE)/web-venv
 STORYMEM := $(or $(CARGO_TARGET_DIR),target)/release/storymem
 DEMO := $(CACHE)/demo-bundle
 
-.PHONY: help setup setup-ascend emulator build demo run test test-schema lint bench bench-api clean
+.PHONY: help setup setup-ascend emulator build demo run test test-schema test-web chromium lint bench bench-api clean
 
 help:
 	@echo 'make demo   build, start the service on a small demo model, post a job and keep its video'
 	@echo 'make run    build and keep the service up on the demo model'
 	@echo 'make test   all tests'
 	@echo 'make test-schema  the running service against its own OpenAPI document'
+	@echo 'make test-web  the page in Chromium'
 	@echo 'make lint   formatting, clippy, rustdoc'
 	@echo 'make bench  our speed and memory against the diffusers pipeline'
 	@echo 'make bench-api  requests per second, event streams, cancelling and crashes, while a worker is busy'
@@ -66,6 +68,19 @@ $(SCHEMA_VENV)/ready: tests/schema/requirements.txt
 
 test-schema: $(DEMO) $(SCHEMA_VENV)/ready
 	$(SCHEMA_VENV)/bin/python tests/schema/run.py $(STORYMEM) $(DEMO)
+
+$(WEB_VENV)/ready: tests/web/requirements.txt
+	$(PYTHON) -m venv $(WEB_VENV)
+	$(WEB_VENV)/bin/pip install --quiet -r $<
+	@touch $@
+
+# Debian's, with its H.264 decoder; another one can be named in CHROMIUM.
+chromium:
+	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || \
+		{ apt-get update -qq && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; }
+
+test-web: $(DEMO) $(WEB_VENV)/ready chromium
+	STORYMEM=$(STORYMEM) STORYMEM_BUNDLE=$(DEMO) $(WEB_VENV)/bin/python -m pytest -q tests/web
 
 lint:
 	cargo fmt --all --check

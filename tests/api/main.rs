@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
 
 mod cancel;
+mod capabilities;
 mod create;
 mod create_form;
 mod delete;
@@ -19,6 +20,7 @@ mod limits;
 mod list;
 mod metrics;
 mod openapi;
+mod page;
 mod references;
 mod retry;
 mod trace;

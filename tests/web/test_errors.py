@@ -17,7 +17,7 @@ def test_every_error_is_at_its_field_and_in_a_list_on_top(page: Page):
     frames = page.locator("#frames")
     expect(frames).to_have_attribute("aria-invalid", "true")
     expect(frames).to_have_accessible_description("80 frames can't be made: the number must be 4n+1; the nearest are 77 and 81")
-    expect(page.locator("#prompt")).to_have_accessible_description("must be a string of 1 to 4000 characters; it has 0")
+    expect(page.locator("#prompt")).to_have_accessible_description("say what happens in the shot")
     summary.get_by_role("button", name="Size").click()
     expect(page.locator("#size")).to_be_focused()
 
@@ -44,7 +44,13 @@ def test_a_field_that_is_folded_away_is_opened(page: Page):
 def test_a_shot_without_memory_says_so(page: Page):
     page.get_by_label("What happens").fill("Nothing to remember")
     page.get_by_role("button", name="Make video").click()
-    expect(page.locator("#memory .error")).to_contain_text("is required")
+    expect(page.locator("#memory > .error")).to_have_text("give at least one image to remember")
+    page.locator("#memory input").set_input_files(image("memory_0"))
+    page.get_by_role("radio", name="From a frame").check()
+    page.get_by_role("button", name="Make video").click()
+    expect(page.locator("#first-frame > .error")).to_have_text("choose the image that the shot starts from")
+    page.get_by_role("button", name="First frame: choose the image").click()
+    expect(page.locator("#first-frame input")).to_be_focused()
 
 
 def test_an_image_that_is_none_says_so_before_anything_is_asked_for(page: Page):

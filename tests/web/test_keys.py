@@ -33,7 +33,7 @@ def test_with_a_key_a_shot_is_made_and_played(key: str, page: Page):
     # Neither an `<img>` nor a `<video>` can send a key: what they show was fetched.
     expect(card.locator("[data-part=thumbnail]")).to_have_attribute("src", re.compile("^blob:"))
     card.get_by_role("button", name="Play", exact=True).click()
-    plays(card)
+    plays(card, seconds=9 / 16)
     with page.expect_download() as download:
         card.get_by_role("button", name="Download").click()
     assert download.value.suggested_filename == "Behind a lock.mp4"

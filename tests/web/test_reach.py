@@ -78,7 +78,7 @@ def test_it_is_readable_everywhere(open_page, device: dict, scheme: str):
     running = ask_for(page, "The lamp is lit", steps="100", frames="33")
     expect_status(running, "running")
     fill(page, "The light sweeps over the sea, and a ship turns", memory=("memory_2", "memory_3"))
-    page.get_by_text("From a frame").click()
+    page.get_by_role("radio", name="From a frame").check()
     page.get_by_text("More settings").click()
     done.get_by_text("Details").click()
     looked_over(page, f"full-{scheme}")

@@ -97,9 +97,23 @@ export class Maker {
       this.made(made);
     } catch (problem) {
       if (problem.status === 401) askForKey("The service makes videos only with an API key.");
-      showProblem(this.form, problem instanceof Problem ? problem : new Problem({ code: "page", detail: String(problem) }), this.strips);
+      showProblem(this.form, this.inOurWords(problem), this.strips);
     }
     this.working(false);
+  }
+
+  /** What is missing the page can say better than the service, which doesn't know the form. */
+  inOurWords(problem) {
+    if (!(problem instanceof Problem)) return new Problem({ code: "page", detail: String(problem) });
+    const missing = {
+      "/prompt": !byId("prompt").value && "say what happens in the shot",
+      "/script": !byId("script").value && "paste a script, open a file, or start from the example",
+      "/memory": !this.memory.images.length && "give at least one image to remember",
+      "/first_frame": !this.first.images.length && "choose the image that the shot starts from",
+      "/motion_frames": !this.motion.images.length && "choose the five frames that the shot goes on from",
+    };
+    problem.errors = problem.errors.map(({ pointer, detail }) => ({ pointer, detail: missing[`/${pointer.split("/")[1]}`] || detail }));
+    return problem;
   }
 
   /** Sent again after its answer was lost, the same request has the same key, and is done once. */
@@ -165,6 +179,7 @@ export class Maker {
     for (const field of this.form.querySelectorAll("[data-kind]")) field.hidden = field.dataset.kind !== kind;
     for (const field of this.form.querySelectorAll("[data-start]")) field.hidden ||= field.dataset.start !== start;
     byId("start").hidden ||= !this.several;
+    this.working(false);
     const { variants, limits } = this.capabilities;
     const wanted = kind === "story" ? "m2v" : start;
     this.settings.use(variants.find(({ variant }) => variant === wanted) ?? variants[0], limits);
@@ -173,6 +188,6 @@ export class Maker {
   working(busy) {
     this.busy = busy;
     byId("submit").setAttribute("aria-disabled", busy);
-    byId("submit").textContent = busy ? "Sending…" : "Make video";
+    byId("submit").textContent = busy ? "Sending…" : this.kind === "story" ? "Make story" : "Make video";
   }
 }
