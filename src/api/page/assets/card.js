@@ -3,17 +3,26 @@
 
 import { announce, copy, el, say, setText } from "./dom.js";
 import { release, save, source } from "./media.js";
-import { short } from "./words.js";
+import { short, STATUS } from "./words.js";
 
-/** A card made from a template with the parts `screen`, `poster`, `thumbnail`, `play`, `title`, `error` and `actions`. */
+/**
+ * A card made from a template with the parts `screen`, `poster`, `thumbnail`, `play`, `status`, `title`, `error` and
+ * `actions`.
+ */
 export class Card {
-  constructor(templateId) {
-    Object.assign(this, copy(templateId), { buttons: {}, name: "", video: null, thumbnail: null });
+  constructor(templateId, playWord = "Play") {
+    Object.assign(this, copy(templateId), { playWord, buttons: {}, name: "", video: null, thumbnail: null });
     // So that the keyboard has a place to go to when a button goes.
     this.parts.title.tabIndex = -1;
     this.parts.poster.addEventListener("click", () => this.attempt(() => this.play()));
-    this.button("play", "Play", () => this.play());
+    this.button("play", playWord, () => this.play());
     this.button("save", "Download", () => save(this.video));
+  }
+
+  /** Shows where it stands. */
+  showStatus(status) {
+    this.element.dataset.status = this.parts.status.dataset.status = status;
+    setText(this.parts.status, STATUS[status] ?? status);
   }
 
   /**
@@ -72,7 +81,7 @@ export class Card {
     this.player = null;
     release(this.video);
     this.element.classList.remove("playing");
-    setText(this.buttons.play, "Play");
+    setText(this.buttons.play, this.playWord);
   }
 
   /** Does something that can fail, and says so here. */

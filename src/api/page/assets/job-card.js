@@ -40,9 +40,8 @@ export class JobCard extends Card {
     const { parts } = this;
     const { status, links, progress, request } = job;
     const moving = status === "running" || status === "cancelling";
-    this.element.dataset.status = status;
+    this.showStatus(status);
     this.showMedia(request.prompt, links.thumbnail, links.video);
-    setText(parts.status, STATUS[status] ?? status);
     setText(parts.note, this.note());
     setText(parts.facts, facts(job));
     parts.progress.hidden = !moving;

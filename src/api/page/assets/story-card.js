@@ -18,13 +18,11 @@ export async function wholeStory(entry, card) {
 export class StoryCard extends Card {
   /** @param {import("./job-card.js").Wishes} wishes */
   constructor(wishes) {
-    super("story-template");
+    super("story-template", "Play the film");
     Object.assign(this, { wishes, story: null, shots: [] });
     this.memory = new StoryMemory(this.parts, (action) => this.attempt(action), (story) => this.update(story));
     this.button("cancel", "Cancel", () => this.cancel());
     this.button("remove", "Delete the story", () => this.remove(), this.parts["more-actions"]);
-    this.buttons.play.setAttribute("aria-label", "Play the film");
-    setText(this.buttons.save, "Download");
   }
 
   get item() {
@@ -39,9 +37,8 @@ export class StoryCard extends Card {
     const { status, progress, film, links } = story;
     const title = titleOf(story);
     const moving = !isFinal(status);
-    this.element.dataset.status = status;
+    this.showStatus(status);
     this.showMedia(title, story.shots.find(({ result }) => result)?.result.thumbnail_url ?? null, links.video);
-    setText(parts.status, STATUS[status] ?? status);
     setText(parts.note, time(story.finished_at ?? story.created_at));
     parts.progress.hidden = !moving;
     parts.bar.value = progress.percent;

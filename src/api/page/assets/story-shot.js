@@ -3,7 +3,7 @@
 import { ask, drawKey } from "./api.js";
 import { Card } from "./card.js";
 import { announce, say, setText } from "./dom.js";
-import { stage, STATUS, VARIANT } from "./words.js";
+import { stage, VARIANT } from "./words.js";
 
 export class StoryShot extends Card {
   /** @param {import("./job-card.js").Wishes} wishes  @param {() => string} story  gives the path of its story */
@@ -25,16 +25,14 @@ export class StoryShot extends Card {
     const { parts } = this;
     const { result, status, progress } = shot;
     const moving = status === "running" || status === "cancelling";
-    this.element.dataset.status = status;
+    this.showStatus(status);
     this.showMedia(shot.prompt, result?.thumbnail_url ?? null, result?.video_url ?? null);
     setText(parts.number, `Shot ${shot.shot}, scene ${shot.scene}`);
-    setText(parts.status, STATUS[status] ?? status);
     setText(parts.note, moving ? stage(progress) : `${VARIANT[shot.mode] ?? shot.mode} · seed ${shot.seed}`);
     say(parts.error, shot.error ? shot.error.detail : this.fault);
     say(parts.warnings, shot.warnings.join("; "));
-    setText(parts.later, later ? `The ${later === 1 ? "shot" : `${later} shots`} after it will be made again, too: they remember this one.` : "");
+    setText(parts.later, ["", "The shot after it will be made again, too."][later] ?? `The ${later} shots after it will be made again, too.`);
     this.offer({ play: result, save: false, redo: parts.form.hidden });
-    this.buttons.play.setAttribute("aria-label", `Play shot ${shot.shot}`);
     this.buttons.redo.setAttribute("aria-label", `Make shot ${shot.shot} again…`);
   }
 
