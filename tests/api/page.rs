@@ -7,12 +7,12 @@ use regex::Regex;
 
 use crate::Service;
 
-/// Every address of the service itself that a file names: in attributes, imports and styles.
+/// Every address of the service itself that a file names: in attributes and imports.
 fn named(text: &str) -> BTreeSet<String> {
-    let names = Regex::new(r#"(?:href|src)="(/[^"#]*)"|from "\./([^"]+)"|url\("?([^")]+)"#).unwrap();
+    let names = Regex::new(r##"(?:href|src)="(/[^"#]*)"|from "\./([^"]+)""##).unwrap();
     let found = names.captures_iter(text).filter_map(|found| {
-        let file = |n| found.get(n).map(|name| format!("/page/{}", name.as_str()));
-        found.get(1).map(|path| path.as_str().to_owned()).or_else(|| file(2)).or_else(|| file(3))
+        let file = || found.get(2).map(|name| format!("/page/{}", name.as_str()));
+        found.get(1).map(|path| path.as_str().to_owned()).or_else(file)
     });
     found.collect()
 }
@@ -29,13 +29,16 @@ async fn every_file_the_page_names_is_served_and_every_file_there_is_is_named() 
             continue;
         }
         assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{path}");
-        left.extend(named(&String::from_utf8_lossy(&answer.body)).into_iter().filter(|name| !served.contains(name)));
+        left.extend(
+            named(&String::from_utf8_lossy(&answer.body)).into_iter().filter(|name| !served.contains(name)),
+        );
         served.insert(path);
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api/page/assets");
     let names = folder.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let there: BTreeSet<_> =
-        names.map(|name| if name == "index.html" { "/".to_owned() } else { format!("/page/{name}") }).collect();
+    let there: BTreeSet<_> = names
+        .map(|name| if name == "index.html" { "/".to_owned() } else { format!("/page/{name}") })
+        .collect();
     assert_eq!(served, there);
 }
 

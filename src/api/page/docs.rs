@@ -42,6 +42,9 @@ pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
 
 fn file(name: &'static str, config: &Arc<Config<'static>>) -> Asset {
     let found = utoipa_swagger_ui::serve(name, Arc::clone(config));
-    let file = found.ok().flatten().expect("the files are those of the version in Cargo.lock, which a test looks over");
+    let file = found
+        .ok()
+        .flatten()
+        .expect("the files are those of the version in Cargo.lock, which a test looks over");
     Asset::new(name, file.bytes, POLICY)
 }

@@ -18,8 +18,9 @@ const queue = new Queue(
 queue.refresh();
 
 document.addEventListener("paste", (event) => {
-  const { files } = event.clipboardData;
-  if (files.length) maker.memory.take(files);
+  const { files, types } = event.clipboardData;
+  // Some programs copy a picture of text along with it.
+  if (files.length && !types.includes("text/plain")) maker.memory.take(files);
 });
 
 // A file that is dropped beside its place must not be opened in place of the page.

@@ -9,6 +9,9 @@ import { sortable } from "./sortable.js";
 
 const TYPES = "image/png,image/jpeg,image/webp";
 
+/** Refusals that say nothing of the image: no key, too slow, too many. */
+const PASSING = [401, 408, 429];
+
 /** What images looked like that were sent from this page, by their id, for when they are used again. */
 const seen = new Map();
 
@@ -126,7 +129,7 @@ export class ImageStrip {
       seen.set(id, image.element.querySelector("img").src);
     } catch (problem) {
       image.problem = problem;
-      image.refused = problem.status === 422 || problem.status === 413;
+      image.refused = problem.status >= 400 && problem.status < 500 && !PASSING.includes(problem.status);
       image.unauthorized = problem.status === 401;
       if (image.unauthorized) askForKey("The service takes images only with an API key.");
       say(image.parts.error, problem.words ?? String(problem));

@@ -4,7 +4,7 @@ import { ask, call } from "./api.js";
 import { Card } from "./card.js";
 import { confirm } from "./confirm.js";
 import { announce, el, rich, say, setText } from "./dom.js";
-import { bytes, duration, facts, place, short, stage, STATUS, time } from "./words.js";
+import { bytes, duration, facts, isFinal, place, short, stage, STATUS, time } from "./words.js";
 
 /**
  * What a card can ask of the page around it.
@@ -36,6 +36,7 @@ export class JobCard extends Card {
   /** Shows the job as it is now. */
   update(job) {
     const before = this.job;
+    if (before && isOlder(job, before)) return;
     this.job = job;
     const { parts } = this;
     const { status, links, progress, request } = job;
@@ -125,4 +126,11 @@ export class JobCard extends Card {
     const quarters = (percent) => Math.floor(percent / 25);
     if (quarters(now) > quarters(before)) announce(`${quarters(now) * 25} %: ${short(this.name)}`);
   }
+}
+
+/** A list that was asked for before the latest event may come after it. */
+function isOlder(job, shown) {
+  if (isFinal(shown.status)) return !isFinal(job.status);
+  const going = job.status === "running" && shown.status === "running" && job.attempt === shown.attempt;
+  return going && job.progress.percent < shown.progress.percent;
 }

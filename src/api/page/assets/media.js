@@ -2,6 +2,7 @@
 // they are fetched and held as blobs.
 
 import { call } from "./api.js";
+import { el } from "./dom.js";
 import { key, onKeyChange } from "./key.js";
 
 const held = new Map();
@@ -29,14 +30,15 @@ export function release(path) {
 
 /** Saves a file of the service under the name that the service gives it. */
 export async function save(path) {
+  if (!key()) return download(path, "");
   const { blob, name } = await fetchBlob(path);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
+  const address = URL.createObjectURL(blob);
+  download(address, name);
   // The download has its own hold on the blob once it has begun.
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
+
+const download = (href, name) => el("a", { href, download: name }).click();
 
 async function fetchBlob(path) {
   const answer = await call("GET", path);

@@ -103,7 +103,7 @@ export class Queue {
   }
 
   take(card, name, data) {
-    // A list that was asked for before the end may come after it.
+    // The list may have told of the end before.
     if (isFinal(card.item.status)) return;
     card.take(name, data);
     this.count();
@@ -133,6 +133,7 @@ export class Queue {
     byId("empty").hidden = true;
     if (problem.status !== 401) return say(notice, `${problem.words ?? problem.message}. Trying again…`);
     say(notice, key() ? "The API key is not known here. " : "This service takes requests only with an API key. ");
-    notice.append(el("button", { type: "button", class: "link", onclick: () => askForKey() }, "Enter a key"));
+    // Said again, the words and the button are still there.
+    if (!notice.querySelector("button")) notice.append(el("button", { type: "button", class: "link", onclick: () => askForKey() }, "Enter a key"));
   }
 }
