@@ -115,6 +115,10 @@ def test_fingers_can_order_images(open_page):
     expect(page.locator("#memory .tile img").first).to_have_attribute("alt", "memory_1.png")
 
 
+def test_a_demo_model_is_called_one(page: Page):
+    expect(page.get_by_text("has random weights: its videos show noise")).to_be_visible()
+
+
 def test_at_rest_nothing_moves(open_page):
     page = open_page(reduced_motion="reduce")
     moving = page.evaluate(
