@@ -8,14 +8,13 @@ use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
 use super::signals;
-use crate::api::catalog;
 use crate::config::{
     BundleConfig, DataConfig, DeviceConfig, LogConfig, QueueConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::{Device, Runtime};
-use crate::pipeline::{Generator as _, ShotPipeline, StopToken};
+use crate::pipeline::{Bundles, Model, ShotPipeline, StopToken};
 use crate::queue::{Queue, SystemClock};
-use crate::worker::{self, Model, Worker};
+use crate::worker::{self, Worker};
 
 /// Takes jobs from the queue and makes them on one device. `storymem serve` starts one for each device.
 #[derive(Clone, Debug, clap::Args)]
@@ -76,7 +75,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
     let stop = StopToken::default();
     runtime.spawn(stop_on(shutdown.clone(), stop.clone()));
-    let mut models = open(&args, &stop)?;
+    let mut bundles = open(&args, &stop)?;
     let device = args.device.to_string();
     let name = args.name.unwrap_or_else(|| worker::new_name(&device));
     let worker = Worker {
@@ -89,22 +88,21 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         drain,
         shutdown,
     };
-    worker.run(&mut models)?;
+    worker.run(&mut bundles)?;
     runtime.block_on(worker.queue.close());
     Ok(())
 }
 
-fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Vec<Model>> {
+fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Bundles> {
     let runtime = Runtime::load(&args.runtime.options(args.device))?;
     let open = |path| {
         let pipeline = ShotPipeline::open(path, runtime.clone(), args.use_of.options(args.device))?;
         for profile in args.warm_up.warm_up.iter().filter(|_| !args.check) {
             pipeline.warm_up(profile, stop)?;
         }
-        let (digest, variant) = (pipeline.digest().to_owned(), pipeline.manifest().variant);
-        Ok(Model { serves: catalog::variants(variant).to_vec(), digest, generator: Box::new(pipeline) })
+        Ok(Model::new(pipeline))
     };
-    args.bundle.bundles.iter().map(|path| open(path)).collect()
+    args.bundle.bundles.iter().map(|path| open(path)).collect::<anyhow::Result<_>>().map(Bundles::new)
 }
 
 /// Stops what is being made ready.

@@ -20,6 +20,8 @@ pub enum Stage {
     Decode,
     /// Writing the MP4 and its thumbnail.
     Mp4,
+    /// Choosing the frames that a film remembers.
+    Keyframes,
 }
 
 impl Stage {
@@ -32,6 +34,7 @@ impl Stage {
             Self::Denoise => "denoise",
             Self::Decode => "decode",
             Self::Mp4 => "mp4",
+            Self::Keyframes => "keyframes",
         }
     }
 }

@@ -18,7 +18,7 @@ mod run;
 pub mod supervisor;
 pub mod sweep;
 
-pub use run::{Model, Worker};
+pub use run::Worker;
 use uuid::Uuid;
 
 /// A name for a worker process that no other one has.

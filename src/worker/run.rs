@@ -10,7 +10,8 @@ use super::failure;
 use super::keeper::Keeper;
 use super::publish;
 use crate::pipeline::{
-    Conditioning, Generator, Observer as _, Progress, Shot, ShotRequest, Stage, StopToken, Variant, images,
+    Bundles, Conditioning, Model, Observer as _, Progress, Shot, ShotRequest, Stage, StopToken, Variant,
+    images,
 };
 use crate::queue::{Claim, Ending, Failure, FailureCode, Lease, Made, Queue, QueueError, Role, Status};
 use crate::storage::Storage;
@@ -32,16 +33,6 @@ const PUBLISH_TRIES: u32 = 60;
 
 /// How long it waits in between.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
-
-/// A bundle, opened on the worker's device.
-pub struct Model {
-    /// Makes the shots.
-    pub generator: Box<dyn Generator>,
-    /// The digest of the bundle.
-    pub digest: String,
-    /// What it can make.
-    pub serves: Vec<Variant>,
-}
 
 /// A worker: takes jobs from the queue, one after the other, and makes them.
 #[derive(Clone, Debug)]
@@ -69,17 +60,15 @@ impl Worker {
     ///
     /// # Errors
     /// When the database refuses the worker's first entry.
-    pub fn run(&self, models: &mut [Model]) -> Result<(), QueueError> {
-        let mut serves: Vec<Variant> = models.iter().flat_map(|model| model.serves.iter().copied()).collect();
-        serves.sort_unstable_by_key(|&variant| variant as u8);
-        serves.dedup();
+    pub fn run(&self, bundles: &mut Bundles) -> Result<(), QueueError> {
+        let serves = bundles.modes();
         self.show(&serves)?;
         tracing::info!(worker.name = self.name, worker.serves = ?serves, "the worker waits for jobs");
         let mut idle = Duration::ZERO;
         while !self.is_ending() {
             let pause = match self.runtime.block_on(self.queue.claim(&self.name, &serves)) {
                 Ok(Some(claim)) => {
-                    self.work(claim, models);
+                    self.work(claim, bundles);
                     continue;
                 }
                 Ok(None) => POLL,
@@ -129,7 +118,7 @@ impl Worker {
     }
 
     /// One attempt at one job, from claim to end.
-    fn work(&self, claim: Claim, models: &mut [Model]) {
+    fn work(&self, claim: Claim, bundles: &mut Bundles) {
         let lease = claim.lease;
         let span = tracing::info_span!(
             "job",
@@ -141,10 +130,10 @@ impl Worker {
         tracing::info!("a job begins");
         let stop = StopToken::default();
         let mut keeper = Keeper::start(self, lease, stop.clone());
-        let ending = match models.iter_mut().find(|model| model.serves.contains(&claim.spec.variant)) {
+        let ending = match bundles.of_mode(claim.spec.variant) {
             Some(model) => self.make(&claim, model, &mut keeper, &stop).unwrap_or_else(|ending| ending),
             None => {
-                // The claim named what the models serve, so this can't be; give the job to whoever can.
+                // The claim named what the bundles serve, so this can't be; give the job to whoever can.
                 Ending::GivenBack
             }
         };

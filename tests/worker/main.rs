@@ -14,12 +14,12 @@ use image::RgbImage;
 use onnx_export::bundle::{Bundle, Guidance, Manifest};
 use serde_json::json;
 use storymem::pipeline::{
-    Checkpoint, Effective, Fit, Frames, Generator, Observer, PipelineError, Sampling, Shot, ShotRequest,
-    Size, SolverKind, StopToken, Timings, Variant,
+    Bundles, Checkpoint, Effective, Fit, Frames, Generator, Model, Observer, PipelineError, Sampling, Shot,
+    ShotRequest, Size, SolverKind, StopToken, Timings, Variant,
 };
 use storymem::queue::{Image, Job, JobInput, NewJob, Origin, Policy, Queue, Role, Spec, SystemClock};
 use storymem::storage::Storage;
-use storymem::worker::{Model, Worker};
+use storymem::worker::Worker;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -95,7 +95,8 @@ impl Bench {
         std::thread::spawn(move || {
             let generator = Box::new(Simulated { manifest: manifest(), script: Box::new(script) });
             let serves = vec![Variant::M2v, Variant::Mi2v];
-            worker.run(&mut [Model { generator, digest: "a digest".to_owned(), serves }]).unwrap();
+            let model = Model { generator, digest: "a digest".to_owned(), serves };
+            worker.run(&mut Bundles::new(vec![model])).unwrap();
         })
     }
 
@@ -195,7 +196,7 @@ fn input(storage: &Storage, role: Role, shade: u8) -> JobInput {
 /// A grey video of the size asked for.
 fn shot(request: &ShotRequest) -> Shot {
     let (size, frames) = (request.sampling.size, request.sampling.frames);
-    let effective = Effective { size, frames, variant: request.conditioning.variant(), prompt_tokens: 3 };
+    let effective = Effective { size, frames, variant: request.variant(), prompt_tokens: 3 };
     Shot {
         frames: Frames { size, rgb: vec![128; size.width * size.height * 3 * frames] },
         effective,

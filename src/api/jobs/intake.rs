@@ -168,7 +168,7 @@ fn complete(
     let variant = images.variant;
     let Some(model) = catalog.get(variant) else {
         let pointer = match variant {
-            Variant::M2v => "/memory",
+            Variant::M2v | Variant::T2v => "/memory",
             Variant::Mi2v => "/first_frame",
             Variant::Mm2v => "/motion_frames",
         };
