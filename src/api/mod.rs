@@ -16,6 +16,7 @@ mod metrics;
 mod once;
 pub mod problem;
 mod router;
+pub mod stories;
 mod trace;
 mod uploads;
 pub mod webhooks;

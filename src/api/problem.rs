@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt;
 use std::fmt::Write as _;
 use std::io;
 
@@ -84,8 +85,12 @@ error_codes! {
         "No route has this path; see `/openapi.json`.";
     JobNotFound, "job_not_found", NOT_FOUND, "There is no such job",
         "No job has this id, or it is another owner's.";
-    KeyframeNotFound, "keyframe_not_found", NOT_FOUND, "The job has no such frame",
-        "The job has published no frame of this name.";
+    KeyframeNotFound, "keyframe_not_found", NOT_FOUND, "There is no such frame",
+        "The job has published no frame of this name, or the story remembers none.";
+    StoryNotFound, "story_not_found", NOT_FOUND, "There is no such story",
+        "No story has this id, or it is another owner's.";
+    ShotNotFound, "shot_not_found", NOT_FOUND, "The story has no such shot",
+        "The shots of a story are counted from 1.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here",
         "The path exists, the method does not; the `Allow` header lists those that do.";
     Timeout, "timeout", REQUEST_TIMEOUT, "The request took too long",
@@ -100,6 +105,16 @@ error_codes! {
         "What was asked is only possible once a job has ended; cancel it first.";
     NothingToRetry, "nothing_to_retry", CONFLICT, "The job succeeded",
         "Only jobs that failed or were cancelled can be tried again.";
+    PartOfStory, "part_of_story", CONFLICT, "The job makes a shot of a story",
+        "What was asked is only possible for the story as a whole, or by redoing the shot.";
+    StoryEnded, "story_ended", CONFLICT, "The story has already ended",
+        "What was asked is only possible before a story ends.";
+    StoryNotEnded, "story_not_ended", CONFLICT, "The story has not ended yet",
+        "What was asked is only possible once a story has ended; cancel it first.";
+    ShotNotReady, "shot_not_ready", CONFLICT, "A shot before it is missing",
+        "A shot before this one failed, was cancelled or has expired; redo that one first.";
+    StoryDeleted, "story_deleted", GONE, "The story was deleted",
+        "There was a story of this id; it, its jobs and their files are gone.";
     JobDeleted, "job_deleted", GONE, "The job was deleted",
         "There was a job of this id; it and its files are gone.";
     ResultExpired, "result_expired", GONE, "The result has expired",
@@ -244,6 +259,16 @@ impl Problem {
     }
 }
 
+/// For people who have no HTTP client to show it: everything that is wrong, a line each.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.errors.as_slice() {
+            [] => f.write_str(&self.0.detail),
+            errors => errors.iter().try_for_each(|error| write!(f, "\n  `{}`: {}", error.pointer, error.detail)),
+        }
+    }
+}
+
 /// Leaves the writing to [`render`], which knows the path.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
@@ -259,6 +284,8 @@ impl From<QueueError> for Problem {
             QueueError::Unknown(_) => Self::new(ErrorCode::JobNotFound, error.to_string()),
             QueueError::Ended { .. } => Self::new(ErrorCode::JobEnded, error.to_string()),
             QueueError::NotEnded(_) => Self::new(ErrorCode::JobNotEnded, error.to_string()),
+            QueueError::NoSuchShot { .. } => Self::new(ErrorCode::ShotNotFound, error.to_string()),
+            QueueError::ShotNotReady { .. } => Self::new(ErrorCode::ShotNotReady, error.to_string()),
             QueueError::KeyReused => Self::new(ErrorCode::IdempotencyKeyReused, error.to_string()),
             QueueError::Full { .. } => {
                 Self::new(ErrorCode::QueueFull, error.to_string()).retry_after(FULL_SECONDS)

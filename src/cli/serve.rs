@@ -17,7 +17,7 @@ use super::signals;
 use crate::api::webhooks::{self, Courier};
 use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
+    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, MemoryConfig, OutboundConfig, QueueConfig,
     RetentionConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::Device;
@@ -70,6 +70,8 @@ pub struct Args {
     queue: QueueConfig,
     #[command(flatten)]
     retention: RetentionConfig,
+    #[command(flatten)]
+    remember: MemoryConfig,
     #[command(flatten)]
     work: WorkerConfig,
     /// Seconds a worker may take to save its job and give it back when it was not done in time
@@ -269,6 +271,7 @@ fn worker_args(args: &Args, device: Device) -> Vec<OsString> {
     worker.extend(args.runtime.to_args());
     worker.extend(args.use_of.to_args());
     worker.extend(args.warm_up.to_args());
+    worker.extend(args.remember.to_args());
     worker.extend(args.queue.to_args().map(OsString::from));
     worker.extend(args.work.to_args().map(OsString::from));
     worker.extend(args.log.to_args().map(OsString::from));

@@ -9,9 +9,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals;
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, LogConfig, QueueConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
+    BundleConfig, DataConfig, DeviceConfig, LogConfig, MemoryConfig, QueueConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::{Device, Runtime};
+use crate::pipeline::memory::QualityGate;
 use crate::pipeline::{Bundles, Model, ShotPipeline, StopToken};
 use crate::queue::{Queue, SystemClock};
 use crate::worker::{self, Worker};
@@ -32,6 +33,8 @@ pub struct Args {
     use_of: DeviceConfig,
     #[command(flatten)]
     warm_up: WarmUpConfig,
+    #[command(flatten)]
+    remember: MemoryConfig,
     #[command(flatten)]
     queue: QueueConfig,
     #[command(flatten)]
@@ -56,7 +59,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.log.init()?;
     if args.check {
-        return open(&args, &StopToken::default()).map(drop).inspect_err(|error| println!("{error:#}"));
+        return open(&args, &StopToken::default()).map(|_| ()).inspect_err(|error| println!("{error:#}"));
     }
     // One thread suffices for the lease; the others are the model's.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -75,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
     let stop = StopToken::default();
     runtime.spawn(stop_on(shutdown.clone(), stop.clone()));
-    let mut bundles = open(&args, &stop)?;
+    let (mut bundles, mut gate) = open(&args, &stop)?;
     let device = args.device.to_string();
     let name = args.name.unwrap_or_else(|| worker::new_name(&device));
     let worker = Worker {
@@ -88,12 +91,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         drain,
         shutdown,
     };
-    worker.run(&mut bundles)?;
+    worker.run(&mut bundles, &mut *gate)?;
     runtime.block_on(worker.queue.close());
     Ok(())
 }
 
-fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Bundles> {
+fn open(args: &Args, stop: &StopToken) -> anyhow::Result<(Bundles, Box<dyn QualityGate>)> {
     let runtime = Runtime::load(&args.runtime.options(args.device))?;
     let open = |path| {
         let pipeline = ShotPipeline::open(path, runtime.clone(), args.use_of.options(args.device))?;
@@ -102,7 +105,9 @@ fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Bundles> {
         }
         Ok(Model::new(pipeline))
     };
-    args.bundle.bundles.iter().map(|path| open(path)).collect::<anyhow::Result<_>>().map(Bundles::new)
+    let gate = args.remember.open(&runtime)?;
+    let models = args.bundle.bundles.iter().map(|path| open(path)).collect::<anyhow::Result<_>>()?;
+    Ok((Bundles::new(models), gate))
 }
 
 /// Stops what is being made ready.

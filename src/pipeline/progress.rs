@@ -18,10 +18,10 @@ pub enum Stage {
     Denoise,
     /// Decoding latents to frames.
     Decode,
-    /// Writing the MP4 and its thumbnail.
-    Mp4,
-    /// Choosing the frames that a film remembers.
+    /// Choosing the frames that a film remembers, of a shot of a story.
     Keyframes,
+    /// Writing the MP4 and its thumbnail, and of the last shot of a story the film.
+    Mp4,
 }
 
 impl Stage {

@@ -4,7 +4,8 @@
 //! DATA/
 //!   storymem.sqlite             the queue's database (see `queue`)
 //!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
-//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png
+//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png; film.mp4 and
+//!                               film.json, too, if it was the last shot of a story
 //!   checkpoints/<job>/<token>   how far the denoising of an unfinished job has come (see `checkpoints`)
 //!   tmp/process-…/              whatever a process is writing (see `scratch`)
 //! ```
@@ -46,6 +47,12 @@ pub const THUMBNAIL: &str = "thumbnail.jpg";
 
 /// The file the last frame of a video has in a result folder.
 pub const LAST_FRAME: &str = "last.png";
+
+/// The file a film has in the result folder of its last shot.
+pub const FILM: &str = "film.mp4";
+
+/// The file that says which shot is where in a film, beside it.
+pub const FILM_INDEX: &str = "film.json";
 
 /// Why a file could not be kept or found.
 #[derive(Debug, thiserror::Error)]
@@ -159,6 +166,11 @@ impl Storage {
         self.result_folder(job, token).join(LAST_FRAME)
     }
 
+    /// The film that an attempt at the last shot of a story has made of all of them; see [`video`](Self::video).
+    pub fn film(&self, job: Uuid, token: Uuid) -> PathBuf {
+        self.result_folder(job, token).join(FILM)
+    }
+
     /// Removes what an attempt has published; nothing to remove is no error.
     ///
     /// # Errors
@@ -206,7 +218,8 @@ impl Storage {
         self.scratch.path()
     }
 
-    fn input_path(&self, digest: &Digest) -> PathBuf {
+    /// Where an image is.
+    pub fn input_path(&self, digest: &Digest) -> PathBuf {
         self.root.join("inputs").join(&digest.as_str()[..2]).join(digest.as_str())
     }
 
@@ -242,12 +255,23 @@ impl StagedResult {
         self.folder.path().join(LAST_FRAME)
     }
 
+    /// Where to write the film, if it is the last shot of a story.
+    pub fn film(&self) -> PathBuf {
+        self.folder.path().join(FILM)
+    }
+
+    /// Where to write which shot is where in the film.
+    pub fn film_index(&self) -> PathBuf {
+        self.folder.path().join(FILM_INDEX)
+    }
+
     /// Syncs the files and moves them to their place in one rename.
     ///
     /// # Errors
     /// When that fails; then nothing is published.
     pub fn publish(self) -> Result<(), StorageError> {
-        for path in [self.video(), self.thumbnail(), self.last_frame()] {
+        let films = [self.film(), self.film_index()].into_iter().filter(|path| path.exists());
+        for path in [self.video(), self.thumbnail(), self.last_frame()].into_iter().chain(films) {
             File::open(&path).and_then(|file| file.sync_all()).map_err(failed("sync", &path))?;
         }
         sync_folder(self.folder.path())?;

@@ -15,6 +15,7 @@ mod failure;
 mod keeper;
 mod publish;
 mod run;
+mod story;
 pub mod supervisor;
 pub mod sweep;
 

@@ -64,6 +64,16 @@ impl Site {
         }
     }
 
+    /// The demo bundle.
+    pub fn bundle(&self) -> &Path {
+        &self.bundle
+    }
+
+    /// Where [`arm`](Self::arm) plans.
+    pub fn breakpoints(&self) -> &Path {
+        &self.breakpoints
+    }
+
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -4,7 +4,8 @@ use axum::body::Bytes;
 use axum::extract::multipart::{Field, MultipartError};
 use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::{HeaderMap, StatusCode, header};
-use serde_json::Value;
+use axum::body::HttpBody as _;
+use serde_json::{Map, Value};
 
 use super::fields::Errors;
 use super::limits::{MEMORY_IMAGES, MOTION_FRAMES};
@@ -47,11 +48,7 @@ impl Files {
 /// When it is of another type, broken, too large, or has parts it may not have.
 pub async fn read(request: Request) -> Result<Body, Problem> {
     match media_type(request.headers()).as_deref() {
-        Some("application/json") => {
-            let bytes = Bytes::from_request(request, &()).await;
-            let bytes = bytes.map_err(|e| body_problem(e.status(), ErrorCode::BadRequest, e.body_text()))?;
-            Ok(Body { json: parse(&bytes)?, files: Files::default() })
-        }
+        Some("application/json") => Ok(Body { json: whole(request).await?, files: Files::default() }),
         Some("multipart/form-data") => {
             let form = Multipart::from_request(request, &()).await;
             read_form(form.map_err(|e| Problem::new(ErrorCode::InvalidMultipart, e.body_text()))?).await
@@ -63,6 +60,39 @@ pub async fn read(request: Request) -> Result<Body, Problem> {
             Err(Problem::new(ErrorCode::UnsupportedMediaType, detail))
         }
     }
+}
+
+/// Reads a body that may only be JSON.
+///
+/// # Errors
+/// When it is of another type, broken or too large.
+pub async fn read_json(request: Request) -> Result<Value, Problem> {
+    match media_type(request.headers()).as_deref() {
+        Some("application/json") => whole(request).await,
+        other => {
+            let what = other.map_or("none is given".to_owned(), |other| format!("it is `{other}`"));
+            let detail = format!("the content type must be `application/json`; {what}");
+            Err(Problem::new(ErrorCode::UnsupportedMediaType, detail))
+        }
+    }
+}
+
+/// Reads a body that may only be JSON, or nothing, which stands for an empty object.
+///
+/// # Errors
+/// As [`read_json`].
+pub async fn read_json_if_any(request: Request) -> Result<Value, Problem> {
+    let (parts, body) = request.into_parts();
+    if !parts.headers.contains_key(header::CONTENT_TYPE) && body.is_end_stream() {
+        return Ok(Value::Object(Map::new()));
+    }
+    read_json(Request::from_parts(parts, body)).await
+}
+
+async fn whole(request: Request) -> Result<Value, Problem> {
+    let bytes = Bytes::from_request(request, &()).await;
+    let bytes = bytes.map_err(|e| body_problem(e.status(), ErrorCode::BadRequest, e.body_text()))?;
+    parse(&bytes)
 }
 
 fn media_type(headers: &HeaderMap) -> Option<String> {

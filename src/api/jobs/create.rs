@@ -63,7 +63,7 @@ pub async fn create_job(
 ) -> Result<Response, Problem> {
     let trace = traceparent(request.headers());
     let key = once::key(request.headers())?;
-    let (body, once) = under_key(body::read(request).await?, key, &caller).await?;
+    let (body, once) = under_key("POST /jobs", body::read(request).await?, key, &caller).await?;
     // Before anything is fetched or refused: the first answer counts, whatever the request would meet now.
     if let Some(once) = &once
         && let Some(answer) = app.queue.answered(once).await?
@@ -74,7 +74,7 @@ pub async fn create_job(
     let mut errors = Errors::default();
     let mut request = CreateJob::read(json, &mut errors);
     references::check_webhook(&app, &request, &mut errors);
-    references::find(&app, &caller, &mut request, &mut errors).await?;
+    references::find(&app, &caller, request.images().collect(), &mut errors).await?;
 
     let turn = app.intake.clone().acquire_owned().await.map_err(|e| Problem::internal(&e))?;
     let parts = app.clone();
@@ -83,6 +83,7 @@ pub async fn create_job(
         traceparent: trace,
         retry_of: None,
         webhook_url: request.webhook_url.clone(),
+        shot: None,
     };
     let accept =
         tokio::task::spawn_blocking(move || intake::accept(request, files, errors, origin, &parts, turn));
@@ -91,7 +92,8 @@ pub async fn create_job(
 }
 
 /// The request under its idempotency key. Hashing a large body takes a while.
-async fn under_key(
+pub(in crate::api) async fn under_key(
+    operation: &'static str,
     body: Body,
     key: Option<String>,
     caller: &Caller,
@@ -105,7 +107,7 @@ async fn under_key(
         let json = body.json.to_string();
         let files = body.files.named().map(|(name, bytes)| [name.as_bytes(), bytes]);
         let parts: Vec<&[u8]> = files.into_iter().flatten().collect();
-        let once = once::once(key, &caller, "POST /jobs", [json.as_bytes()].into_iter().chain(parts));
+        let once = once::once(key, &caller, operation, [json.as_bytes()].into_iter().chain(parts));
         (body, Some(once))
     });
     hashed.await.map_err(|e| Problem::internal(&e))

@@ -61,7 +61,7 @@ pub struct Asked {
 
 /// A kind of file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(in crate::api) struct Kind {
     /// Its media type.
     pub media_type: &'static str,
     /// How its name ends.
@@ -69,7 +69,13 @@ pub(super) struct Kind {
 }
 
 /// A file that never changes, whole or in part. Its `ETag` is strong: a result is written once.
-pub(super) async fn serve(path: &Path, kind: Kind, job: &Job, mut asked: Asked) -> Result<Response, Problem> {
+pub(in crate::api) async fn serve(
+    path: &Path,
+    kind: Kind,
+    name: &str,
+    id: Uuid,
+    mut asked: Asked,
+) -> Result<Response, Problem> {
     if !if_range_holds(path, &asked.headers).await {
         // RFC 9110, 13.1.5: the part the client has is of another file, so it gets the whole.
         asked.headers.remove(header::RANGE);
@@ -80,7 +86,7 @@ pub(super) async fn serve(path: &Path, kind: Kind, job: &Job, mut asked: Asked) 
         return Err(Problem::internal(&missing));
     }
     if !response.status().is_client_error() {
-        let disposition = HeaderValue::try_from(disposition(job, kind.extension));
+        let disposition = HeaderValue::try_from(disposition(name, id, kind.extension));
         let disposition = disposition.map_err(|e| Problem::internal(&e))?;
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind.media_type));
         response.headers_mut().insert(header::CONTENT_DISPOSITION, disposition);
@@ -110,9 +116,8 @@ async fn if_range_holds(path: &Path, headers: &HeaderMap) -> bool {
 }
 
 /// The name to save the file under: the id for old clients, the prompt (RFC 8187) for all others.
-fn disposition(job: &Job, extension: &str) -> String {
-    let id = job.id;
-    let name = file_name(&job.spec.prompt);
+fn disposition(name: &str, id: Uuid, extension: &str) -> String {
+    let name = file_name(name);
     let name = utf8_percent_encode(&name, ENCODED);
     format!("inline; filename=\"storymem-{id}.{extension}\"; filename*=UTF-8''{name}.{extension}")
 }

@@ -57,14 +57,17 @@ pub async fn get_keyframe(
     let (job, made) = made(&app, &caller, id).await?;
     let path = published(&app, &job, &made, &frame).await;
     let missing = || Problem::new(ErrorCode::KeyframeNotFound, format!("job `{id}` has no frame `{frame}`"));
-    serve(&path.ok_or_else(missing)?, PNG, &job, asked).await
+    serve(&path.ok_or_else(missing)?, PNG, &job.spec.prompt, id, asked).await
 }
 
 /// Where a frame is, if the job has published it.
 pub(super) async fn published(app: &App, job: &Job, made: &Made, frame: &str) -> Option<PathBuf> {
     let path = match frame {
         LAST => app.storage.last_frame(job.id, made.token),
-        _ => return None,
+        number => {
+            let keyframes = &made.remembered.as_ref()?.keyframes;
+            app.storage.input_path(keyframes.get(number.parse::<usize>().ok()?)?)
+        }
     };
     tokio::fs::try_exists(&path).await.is_ok_and(|exists| exists).then_some(path)
 }

@@ -263,29 +263,35 @@ impl CreateJob {
     pub fn read(value: Value, errors: &mut Errors) -> Self {
         let mut fields = Fields::new(value, "", errors);
         fields.require("prompt", "what happens in the shot");
-        let request = Self {
-            prompt: fields.text("prompt", 1..=PROMPT_CHARS).unwrap_or_default(),
+        let prompt = fields.text("prompt", 1..=PROMPT_CHARS).unwrap_or_default();
+        let first_frame = fields.value("first_frame").and_then(|value| {
+            let pointer = fields.pointer("first_frame");
+            GivenImage::read(value, &pointer, fields.errors())
+        });
+        let motion_frames = images(&mut fields, "motion_frames", MOTION_FRAMES, MOTION_FRAMES);
+        let request = Self { prompt, first_frame, motion_frames, ..Self::shared(&mut fields) };
+        fields.finish(FIELDS);
+        request
+    }
+
+    /// Reads the fields that all shots of a story share.
+    pub(in crate::api) fn shared(fields: &mut Fields<'_>) -> Self {
+        Self {
             negative_prompt: fields.text("negative_prompt", 0..=PROMPT_CHARS),
-            memory: images(&mut fields, "memory", 1, MEMORY_IMAGES),
-            first_frame: fields.value("first_frame").and_then(|value| {
-                let pointer = fields.pointer("first_frame");
-                GivenImage::read(value, &pointer, fields.errors())
-            }),
-            motion_frames: images(&mut fields, "motion_frames", MOTION_FRAMES, MOTION_FRAMES),
+            memory: images(fields, "memory", 1, MEMORY_IMAGES),
             size: fields.word("size"),
             fit: fields.word("fit"),
             frames: fields.integer("frames", 1..=MAX_FRAMES as u64).map(|n| n as usize),
             steps: fields.integer("steps", STEPS).map(|n| n as usize),
             shift: fields.number("shift", SHIFT),
-            guidance_scale: guidance(&mut fields),
+            guidance_scale: guidance(fields),
             solver: fields.word("solver"),
             seed: fields.integer("seed", SEED),
             priority: fields.integer("priority", PRIORITY).map(|n| n as i32),
             webhook_url: fields.text("webhook_url", 1..=WEBHOOK_URL_CHARS),
-            metadata: metadata(&mut fields),
-        };
-        fields.finish(FIELDS);
-        request
+            metadata: metadata(fields),
+            ..Self::default()
+        }
     }
 
     /// Every image of the request.
@@ -356,7 +362,8 @@ fn frame(fields: &mut Fields<'_>) -> Option<ImageSource> {
     Some(ImageSource::Frame { job: job?, keyframe: keyframe? })
 }
 
-fn images(fields: &mut Fields<'_>, name: &str, least: usize, most: usize) -> Option<Vec<GivenImage>> {
+/// A list of images.
+pub(in crate::api) fn images(fields: &mut Fields<'_>, name: &str, least: usize, most: usize) -> Option<Vec<GivenImage>> {
     let list = fields.list(name, least..=most)?;
     let pointer = fields.pointer(name);
     let image = |(n, value)| GivenImage::read(value, &format!("{pointer}/{n}"), fields.errors());

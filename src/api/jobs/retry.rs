@@ -6,7 +6,7 @@ use axum::response::Response;
 use uuid::Uuid;
 
 use super::create::enqueue;
-use super::find;
+use super::{find, not_of_story};
 use super::view::JobView;
 use crate::api::access::Caller;
 use crate::api::extract::JobId;
@@ -21,6 +21,7 @@ problems!(
     JobDeleted,
     JobNotEnded,
     NothingToRetry,
+    PartOfStory,
     IdempotencyKeyReused,
     QueueFull,
     QuotaSpent,
@@ -62,6 +63,7 @@ pub async fn retry_job(
     let once =
         once::key(&headers)?.map(|key| once::once(key, &caller, &format!("POST /jobs/{id}/retry"), []));
     let old = find(&app, &caller, id).await?;
+    not_of_story(&old, "redo the shot")?;
     match old.status {
         Status::Failed | Status::Cancelled => {}
         Status::Succeeded => {

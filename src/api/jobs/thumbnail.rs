@@ -42,5 +42,5 @@ pub async fn get_thumbnail(
     asked: Asked,
 ) -> Result<Response, Problem> {
     let (job, made) = made(&app, &caller, id).await?;
-    serve(&app.storage.thumbnail(id, made.token), JPEG, &job, asked).await
+    serve(&app.storage.thumbnail(id, made.token), JPEG, &job.spec.prompt, id, asked).await
 }

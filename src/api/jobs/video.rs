@@ -68,5 +68,5 @@ pub async fn get_video(
     asked: Asked,
 ) -> Result<Response, Problem> {
     let (job, made) = made(&app, &caller, id).await?;
-    serve(&app.storage.video(id, made.token), MP4, &job, asked).await
+    serve(&app.storage.video(id, made.token), MP4, &job.spec.prompt, id, asked).await
 }
