@@ -22,23 +22,16 @@ use crate::config::{
 };
 use crate::engine::Device;
 use crate::outbound::Outbound;
-use crate::queue::{Keep, Queue, SystemClock};
-use crate::retention::{self, GRACE, Round};
+use crate::queue::{Queue, SystemClock};
+use crate::retention;
 use crate::storage::Storage;
 use crate::worker::supervisor::Supervisor;
-use crate::worker::sweep;
 
 /// How often leases that ran out are looked for, besides at every claim.
 const RECOVER: Duration = Duration::from_secs(2);
 
 /// How often the database's log is folded.
 const FOLD: Duration = Duration::from_millis(200);
-
-/// How often old jobs and files are looked for.
-const LET_GO: Duration = Duration::from_secs(60);
-
-/// How often files that no job names are looked for: at first, and then.
-const SWEEP: Duration = Duration::from_secs(600);
 
 /// How long open connections may take to end once the service stops.
 const HTTP_GRACE: Duration = Duration::from_secs(10);
@@ -119,8 +112,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(recover(queue.clone(), shutdown.clone()));
     tasks.spawn(fold(queue.clone(), shutdown.clone()));
-    tasks.spawn(let_go(queue.clone(), storage.clone(), args.retention.keep(), shutdown.clone()));
-    tasks.spawn(sweep_up(queue.clone(), storage.clone(), shutdown.clone()));
+    tasks.spawn(retention::run(queue.clone(), storage.clone(), args.retention.keep(), shutdown.clone()));
     if let Some(courier) = courier(&args, &queue, &shutdown)? {
         tasks.spawn(courier.run());
     }
@@ -173,25 +165,6 @@ async fn recover(queue: Queue, shutdown: CancellationToken) {
     }
 }
 
-/// Lets go of what is old, at the start and then regularly.
-async fn let_go(queue: Queue, storage: Storage, keep: Keep, shutdown: CancellationToken) {
-    while !shutdown.is_cancelled() {
-        match retention::round(&queue, &storage, &keep, GRACE).await {
-            Ok(Round { results: 0, jobs: 0, inputs: 0 }) => {}
-            Ok(Round { results, jobs, inputs }) => {
-                tracing::info!(
-                    expired.results = results,
-                    expired.jobs = jobs,
-                    expired.inputs = inputs,
-                    "old jobs and files were removed"
-                );
-            }
-            Err(e) => tracing::warn!(error = %e, "old jobs and files could not be removed"),
-        }
-        let _ = tokio::time::timeout(LET_GO, shutdown.cancelled()).await;
-    }
-}
-
 /// Folds the database's log, so that no commit has to.
 async fn fold(queue: Queue, shutdown: CancellationToken) {
     let mut failing = false;
@@ -204,22 +177,6 @@ async fn fold(queue: Queue, shutdown: CancellationToken) {
         }
         failing = folded.is_err();
         let _ = tokio::time::timeout(FOLD, shutdown.cancelled()).await;
-    }
-}
-
-/// Removes what crashes have left behind.
-async fn sweep_up(queue: Queue, storage: Storage, shutdown: CancellationToken) {
-    while !shutdown.is_cancelled() {
-        if let Err(e) = sweep::results(&queue, &storage).await {
-            tracing::warn!(error = %e, "results that no job names could not be swept up");
-        }
-        if let Err(e) = sweep::checkpoints(&queue, &storage).await {
-            tracing::warn!(error = %e, "checkpoints of ended jobs could not be swept up");
-        }
-        if let Err(e) = queue.clear_workers().await {
-            tracing::warn!(error = %e, "workers that are gone could not be cleared away");
-        }
-        let _ = tokio::time::timeout(SWEEP, shutdown.cancelled()).await;
     }
 }
 

@@ -16,7 +16,6 @@ mod keeper;
 mod publish;
 mod run;
 pub mod supervisor;
-pub mod sweep;
 
 pub use run::{Model, Worker};
 use uuid::Uuid;

@@ -20,7 +20,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio_util::sync::CancellationToken;
 
-use super::sweep;
+use crate::retention::sweep;
+use super::lifeline::Lifeline;
 use crate::queue::Queue;
 use crate::storage::Storage;
 

@@ -56,7 +56,7 @@ async fn a_key_opens_until_it_is_revoked_and_no_other_text_does() {
     ] {
         assert_eq!(bench.queue.check_key(&wrong).await.unwrap(), None, "{wrong}");
     }
-    let file = std::fs::read(bench.folder.path().join("queue.sqlite-wal")).unwrap();
+    let file = std::fs::read(bench.storage.database().with_extension("sqlite-wal")).unwrap();
     let inside = file.windows(bob.text.len()).any(|window| window == bob.text.as_bytes());
     assert!(!inside, "the key itself is not in the database");
     assert!(bench.queue.revoke_key(&bob.record.id).await.unwrap());
