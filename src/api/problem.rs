@@ -16,6 +16,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::response::{Response as ResponseDoc, ResponseBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
@@ -376,4 +377,10 @@ pub(crate) fn responses(codes: &[ErrorCode]) -> BTreeMap<String, RefOr<ResponseD
             .into()
     };
     by_status.into_iter().map(|(status, codes)| (status.to_string(), response(codes))).collect()
+}
+
+/// Documents a header of an answer.
+pub(crate) fn header_doc(description: &str, kind: Type) -> Header {
+    let schema = ObjectBuilder::new().schema_type(kind).build();
+    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
 }

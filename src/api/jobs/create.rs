@@ -1,9 +1,15 @@
 //! `POST /jobs`.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use utoipa::openapi::link::Link;
+use utoipa::openapi::response::{Response as ResponseDoc, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Type};
+use utoipa::{IntoParams, IntoResponses, ToSchema as _};
 use uuid::Uuid;
 
 use super::body::Body;
@@ -12,7 +18,7 @@ use super::request::{CreateJob, CreateJobForm};
 use super::view::JobView;
 use super::{POLL_SECONDS, body, intake, references};
 use crate::api::access::Caller;
-use crate::api::problem::{Problem, problems};
+use crate::api::problem::{Problem, header_doc, problems};
 use crate::api::trace::traceparent;
 use crate::api::{App, once};
 use crate::queue::{Job, NewJob, Once, Origin, Submitted};
@@ -37,24 +43,9 @@ problems!(
     post,
     path = "/jobs",
     tag = "jobs",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it within 24 hours is done once, and gets the first answer again"),
-        ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
-    ),
+    params(CreatingHeaders),
     request_body(content((CreateJob = "application/json"), (CreateJobForm = "multipart/form-data"))),
-    responses(
-        (
-            status = 202,
-            description = "The job is queued",
-            body = JobView,
-            headers(
-                ("Location" = String, description = "The path of the job"),
-                ("Retry-After" = u32, description = "Seconds after which it is worth asking for the job"),
-                ("Idempotency-Replayed" = Option<String>, description = "`true` when the answer was given before"),
-            ),
-        ),
-        CreateProblems,
-    )
+    responses(Accepted, CreateProblems)
 )]
 pub async fn create_job(
     State(app): State<App>,
@@ -109,6 +100,45 @@ async fn under_key(
         (body, Some(once))
     });
     hashed.await.map_err(|e| Problem::internal(&e))
+}
+
+/// What the calls that create a job are told besides.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[allow(dead_code, reason = "only its schema is used: headers are read where they count")]
+pub(super) struct CreatingHeaders {
+    /// Drawn by the client; a request that is sent again under it within 24 hours is done once, and gets the first answer
+    /// again
+    #[param(rename = "Idempotency-Key", pattern = "^[!-~]{1,255}$")]
+    idempotency_key: Option<String>,
+    /// W3C Trace Context; handed on to the worker and the webhook
+    traceparent: Option<String>,
+}
+
+/// How the calls that create a job answer, for the documentation.
+pub(super) struct Accepted;
+
+impl IntoResponses for Accepted {
+    fn responses() -> BTreeMap<String, RefOr<ResponseDoc>> {
+        let job = ContentBuilder::new().schema(Some(Ref::from_schema_name(JobView::name()))).build();
+        let mut accepted = ResponseBuilder::new()
+            .description("The job is queued")
+            .content("application/json", job)
+            .header("Location", header_doc("The path of the job", Type::String))
+            .header(
+                "Retry-After",
+                header_doc("Seconds after which it is worth asking for the job", Type::Integer),
+            )
+            .header(
+                "Idempotency-Replayed",
+                header_doc("`true` when the answer was given before", Type::String),
+            );
+        for operation in ["get_job", "get_webhook", "cancel_job", "retry_job", "delete_job"] {
+            let link = Link::builder().operation_id(operation).parameter("id", "$response.body#/id").build();
+            accepted = accepted.link(operation, link);
+        }
+        BTreeMap::from([("202".to_owned(), accepted.build().into())])
+    }
 }
 
 /// Queues a job and answers with it, or with the answer that was given before.

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::keyframe::LAST;
-use super::request::{fit_words, solver_words};
+use super::words::{fit_words, solver_words, variant_words};
 use crate::pipeline::{Fit, SolverKind, Stage, Variant};
 use crate::queue::{FailureCode, Job, Made, Reached, Status};
 
@@ -396,10 +396,4 @@ impl TimingsView {
             mp4_seconds: stage(|made| made.mp4_seconds),
         }
     }
-}
-
-fn variant_words() -> utoipa::openapi::Object {
-    let description =
-        "The mode: `m2v` (memory), `mi2v` (memory and a first frame) or `mm2v` (memory and motion).";
-    super::request::words(&[Variant::M2v, Variant::Mi2v, Variant::Mm2v], description)
 }
