@@ -145,6 +145,7 @@ fn nothing_new_is_kept_below_the_floor_and_what_is_there_can_be_read() {
     for error in [
         full.check_room().unwrap_err(),
         full.put_input(b"another image").unwrap_err(),
+        full.put_checkpoint(job, token, b"some steps").unwrap_err(),
         full.stage_result(job, token).unwrap_err(),
     ] {
         assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");

@@ -87,7 +87,8 @@ impl Storage {
         Ok(Self { root, floor: 0, durable: Arc::default(), scratch })
     }
 
-    /// The same data directory with a floor: new images and results are refused while less than `bytes` are free.
+    /// The same data directory with a floor: new images, checkpoints and results are refused while less than `bytes` are
+    /// free. What is left below it is the database's.
     #[must_use]
     pub fn with_floor(self, bytes: u64) -> Self {
         Self { floor: bytes, ..self }

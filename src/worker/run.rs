@@ -190,6 +190,7 @@ impl Worker {
             shutdown: self.shutdown.clone(),
             last: Instant::now(),
             cost: Duration::ZERO,
+            failing: false,
         };
         let shot = model.generator.generate(&request, resume, &mut saver, stop).map_err(|e| {
             if e.is_device_lost() {

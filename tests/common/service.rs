@@ -68,6 +68,10 @@ impl Site {
         self.folder.path()
     }
 
+    pub fn bundle(&self) -> &Path {
+        &self.bundle
+    }
+
     fn serve(&self) -> Command {
         let mut command = storymem();
         command
