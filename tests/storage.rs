@@ -155,6 +155,18 @@ fn nothing_new_is_kept_below_the_floor_and_what_is_there_can_be_read() {
 }
 
 #[test]
+fn a_place_is_held_by_one_at_a_time() {
+    let (_folder, storage) = open();
+    let place = storage.take_place("cann:0").unwrap().unwrap();
+    let holder = storage.take_place("cann:0").unwrap().unwrap_err();
+    assert_eq!(holder.pid, Some(std::process::id()));
+    let other = storage.take_place("cann:1").unwrap().unwrap();
+    drop(place);
+    storage.take_place("cann:0").unwrap().unwrap();
+    drop(other);
+}
+
+#[test]
 fn what_a_process_was_writing_is_removed_when_it_has_ended() {
     let (folder, storage) = open();
     let data = folder.path().join("deep/data");

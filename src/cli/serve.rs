@@ -67,6 +67,9 @@ pub struct Args {
     work: WorkerConfig,
     /// Seconds a worker may take to save its job and give it back when it was not done in time
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    /// Seconds after which a worker process that gives no sign of life is killed and started again
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..))]
+    silence_seconds: u64,
     stop_seconds: u64,
     #[command(flatten)]
     log: LogConfig,
@@ -93,8 +96,11 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     // Before anyone can know that the service is up, and tell it to stop.
     let shutdown = CancellationToken::new();
     tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
-    for device in args.devices.iter().flatten() {
-        check(&args, *device).await?;
+    for device in args.on.devices() {
+        tokio::select! {
+            checked = check(&args, device) => checked?,
+            () = shutdown.cancelled() => return Ok(()),
+        }
     }
     let mut manifests = Vec::new();
     for path in &args.bundle.bundles {
@@ -116,8 +122,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     if let Some(courier) = courier(&args, &queue, &shutdown)? {
         tasks.spawn(courier.run());
     }
-    for device in args.devices.iter().flatten() {
-        tasks.spawn(supervisor(&args, *device, &queue, &storage, &shutdown)?.run());
+    for (device, place) in places(args.on.devices()) {
+        tasks.spawn(supervisor(&args, device, place, &queue, &storage, &shutdown)?.run());
     }
     let stopping = shutdown.clone().cancelled_owned();
     let http = axum::serve(listener, api::router(app)).with_graceful_shutdown(stopping);
@@ -188,15 +194,31 @@ async fn check(args: &Args, device: Device) -> anyhow::Result<()> {
     }
     let program = std::env::current_exe().context("can't find this program's own file")?;
     let mut worker = Command::new(program);
-    worker.args(worker_args(args, device)).arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
+    worker
+        .args(worker_args(args, device))
+        .arg("--check")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true);
     let output = worker.output().await.with_context(|| format!("device `{device}` can't be checked"))?;
     if output.status.success() {
         return Ok(());
     }
     match String::from_utf8_lossy(&output.stdout).trim() {
+/// A place for each worker: its device, with a number from the second of one device on.
+fn places(devices: impl Iterator<Item = Device>) -> impl Iterator<Item = (Device, String)> {
+    let mut count = HashMap::<Device, usize>::new();
+    devices.map(move |device| {
+        let nth = count.entry(device).or_default();
+        *nth += 1;
+        (device, if *nth == 1 { device.to_string() } else { format!("{device}-{nth}") })
+    })
+}
+
         "" => bail!("the process that checked device `{device}` ended with {}", output.status),
         reason => bail!("{reason}"),
     }
+    place: String,
 }
 
 fn supervisor(
@@ -210,7 +232,9 @@ fn supervisor(
         queue: queue.clone(),
         storage: storage.clone(),
         program: std::env::current_exe().context("can't find this program's own file")?,
-        args: [worker_args(args, device), vec!["--supervised".into()]].concat(),
+        silence: Duration::from_secs(args.silence_seconds),
+        args: [worker_args(args, device), vec!["--supervised".into(), "--place".into(), place.into()]]
+            .concat(),
         device: device.to_string(),
         shutdown: shutdown.clone(),
         grace: args.work.drain() + Duration::from_secs(args.stop_seconds),

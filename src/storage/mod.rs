@@ -3,6 +3,7 @@
 //! ```text
 //! DATA/
 //!   storymem.sqlite             the queue's database (see `queue`)
+//!   storymem.<place>.lock       held by the worker of a device (see `places`)
 //!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
 //!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png
 //!   checkpoints/<job>/<token>   how far the denoising of an unfinished job has come (see `checkpoints`)
@@ -20,6 +21,7 @@ mod checkpoints;
 mod digest;
 mod durable;
 mod inputs;
+mod places;
 mod scratch;
 mod space;
 
@@ -36,6 +38,7 @@ use self::scratch::Scratch;
 use crate::breakpoint::{self, Point};
 pub use digest::Digest;
 use durable::Durable;
+pub use places::{Holder, Place};
 pub use space::Space;
 
 /// The file a video has in a result folder.

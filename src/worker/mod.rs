@@ -13,6 +13,8 @@
 mod checkpoint;
 mod failure;
 mod keeper;
+pub mod lifeline;
+pub mod place;
 mod publish;
 mod run;
 pub mod supervisor;
