@@ -87,6 +87,8 @@ error_codes! {
         "No job has this id, or it is another owner's.";
     KeyframeNotFound, "keyframe_not_found", NOT_FOUND, "The job has no such frame",
         "The job has published no frame of this name.";
+    NoWebhook, "no_webhook", NOT_FOUND, "The job has no webhook",
+        "The job was asked for without a `webhook_url`.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here",
         "The path exists, the method does not; the `Allow` header lists those that do.";
     Timeout, "timeout", REQUEST_TIMEOUT, "The request took too long",

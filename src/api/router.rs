@@ -45,6 +45,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(jobs::video::get_video))
         .routes(routes!(jobs::thumbnail::get_thumbnail))
         .routes(routes!(jobs::keyframe::get_keyframe))
+        .routes(routes!(jobs::webhook::get_webhook))
         .routes(routes!(uploads::create::create_upload))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))

@@ -239,6 +239,9 @@ pub struct LinksView {
     /// The middle frame of its video, as long as there is one.
     #[schema(required)]
     pub thumbnail: Option<String>,
+    /// How telling its `webhook_url` goes, if it has one.
+    #[schema(required)]
+    pub webhook: Option<String>,
 }
 
 impl JobView {
@@ -271,6 +274,7 @@ impl JobView {
                 cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
                 video: files.map(|_| format!("{path}/video")),
                 thumbnail: files.map(|_| format!("{path}/thumbnail")),
+                webhook: job.origin.webhook_url.as_ref().map(|_| format!("{path}/webhook")),
                 this: path,
             },
             request: job.request,
