@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -110,7 +110,7 @@ error_codes! {
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "A precondition failed",
         "A condition in the request's headers, such as `If-Match`, does not hold.";
     PayloadTooLarge, "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
-        "The body has more bytes than the operator allows.";
+        "The body has more bytes than the operator allows; `detail` says how many those are.";
     UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The media type is not supported",
         "The `Content-Type` is none of those the operation takes.";
     RangeNotSatisfiable, "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range can't be satisfied",
@@ -216,6 +216,15 @@ impl Problem {
         problem
     }
 
+    /// A body of more bytes than the operator allows.
+    pub fn too_large(most: usize) -> Self {
+        let detail = format!(
+            "the body has more than the {most} bytes ({:.0} MiB) this service takes; send images ahead to `POST /uploads`",
+            most as f64 / f64::from(1 << 20)
+        );
+        Self::new(ErrorCode::PayloadTooLarge, detail)
+    }
+
     /// A fault of the service. Its cause goes to the log, and only there.
     pub fn internal(cause: &(dyn Error + 'static)) -> Self {
         let mut chain = cause.to_string();
@@ -236,7 +245,10 @@ impl Problem {
         self
     }
 
-    fn of_status(status: StatusCode) -> Self {
+    fn of_status(status: StatusCode, body_bytes: usize) -> Self {
+        if status == StatusCode::PAYLOAD_TOO_LARGE {
+            return Self::too_large(body_bytes);
+        }
         let same = |code: &&ErrorCode| code.status() == status;
         let code = match ErrorCode::ALL.iter().find(same) {
             Some(&code) => code,
@@ -311,7 +323,8 @@ impl From<StorageError> for Problem {
 }
 
 /// Writes problems out, and makes one of every other error. Headers such as `Allow` and `Content-Range` stay.
-pub async fn render(request: Request, next: Next) -> Response {
+/// `body_bytes` are the most that a body may have.
+pub async fn render(State(body_bytes): State<usize>, request: Request, next: Next) -> Response {
     let instance = request.uri().path().to_owned();
     let response = next.run(request).await;
     let status = response.status();
@@ -319,7 +332,8 @@ pub async fn render(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, _) = response.into_parts();
-    let Problem(mut problem) = parts.extensions.remove().unwrap_or_else(|| Problem::of_status(status));
+    let Problem(mut problem) =
+        parts.extensions.remove().unwrap_or_else(|| Problem::of_status(status, body_bytes));
     problem.instance = instance;
     parts.status = problem.code.status();
     for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::ETAG, header::LAST_MODIFIED] {

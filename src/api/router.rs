@@ -95,7 +95,7 @@ fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize
         .layer(DefaultBodyLimit::disable())
         .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(middleware::from_fn(problem::render))
+        .layer(middleware::from_fn_with_state(body_bytes, problem::render))
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {

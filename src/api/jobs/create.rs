@@ -54,7 +54,7 @@ pub async fn create_job(
 ) -> Result<Response, Problem> {
     let trace = traceparent(request.headers());
     let key = once::key(request.headers())?;
-    let (body, once) = under_key(body::read(request).await?, key, &caller).await?;
+    let (body, once) = under_key(body::read(request, app.limits.body_bytes).await?, key, &caller).await?;
     // Before anything is fetched or refused: the first answer counts, whatever the request would meet now.
     if let Some(once) = &once
         && let Some(answer) = app.queue.answered(once).await?
