@@ -13,8 +13,8 @@ use onnx_export::bundle::Manifest;
 use serde::Serialize;
 
 use super::interrupt;
-use crate::config::{DeviceConfig, RuntimeConfig, absolute_path};
-use crate::engine::{Device, Runtime};
+use crate::config::{DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
+use crate::engine::Runtime;
 use crate::pipeline::{
     Conditioning, Fit, Generator, Guidance, Observer, Progress, Recording, Sampling, ShotPipeline,
     ShotRequest, Size, SolverKind, Stage, StopToken, draw_seed, images,
@@ -66,9 +66,8 @@ pub struct Args {
     /// Seed of the noise [default: drawn, and printed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..1 << 53))]
     seed: Option<u64>,
-    /// Where to compute: `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    on: OneDevice,
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
@@ -100,8 +99,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let parent = args.out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(parent.is_dir(), "`{}` is no folder; create it first", parent.display());
 
-    let runtime = Runtime::load(&args.runtime.options(args.device))?;
-    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.use_of.options(args.device))?;
+    let device = args.on.device();
+    let runtime = Runtime::load(&args.runtime.options(device))?;
+    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.use_of.options(device))?;
     let request = request(&args, pipeline.manifest())?;
     let stop = StopToken::default();
     let on_interrupt = stop.clone();

@@ -1,5 +1,6 @@
 //! `storymem serve`: the API, and a worker process for each device.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
@@ -18,7 +19,7 @@ use crate::api::webhooks::{self, Courier};
 use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
     BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
-    RetentionConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
+    RetentionConfig, RuntimeConfig, ServedDevices, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::Device;
 use crate::outbound::Outbound;
@@ -45,10 +46,8 @@ pub struct Args {
     http: HttpConfig,
     #[command(flatten)]
     data: DataConfig,
-    /// A device to work on, `cpu` or `cann:N`; may be given several times, and `none` starts no worker
-    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu", value_delimiter = ',')]
-    #[arg(action = clap::ArgAction::Append, value_parser = parse_device)]
-    devices: Vec<Option<Device>>,
+    #[command(flatten)]
+    on: ServedDevices,
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
@@ -67,16 +66,12 @@ pub struct Args {
     work: WorkerConfig,
     /// Seconds a worker may take to save its job and give it back when it was not done in time
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    stop_seconds: u64,
     /// Seconds after which a worker process that gives no sign of life is killed and started again
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..))]
     silence_seconds: u64,
-    stop_seconds: u64,
     #[command(flatten)]
     log: LogConfig,
-}
-
-fn parse_device(text: &str) -> Result<Option<Device>, String> {
-    if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
 /// Runs the command until SIGTERM or Ctrl-C.
@@ -205,6 +200,11 @@ async fn check(args: &Args, device: Device) -> anyhow::Result<()> {
         return Ok(());
     }
     match String::from_utf8_lossy(&output.stdout).trim() {
+        "" => bail!("the process that checked device `{device}` ended with {}", output.status),
+        reason => bail!("{reason}"),
+    }
+}
+
 /// A place for each worker: its device, with a number from the second of one device on.
 fn places(devices: impl Iterator<Item = Device>) -> impl Iterator<Item = (Device, String)> {
     let mut count = HashMap::<Device, usize>::new();
@@ -215,15 +215,10 @@ fn places(devices: impl Iterator<Item = Device>) -> impl Iterator<Item = (Device
     })
 }
 
-        "" => bail!("the process that checked device `{device}` ended with {}", output.status),
-        reason => bail!("{reason}"),
-    }
-    place: String,
-}
-
 fn supervisor(
     args: &Args,
     device: Device,
+    place: String,
     queue: &Queue,
     storage: &Storage,
     shutdown: &CancellationToken,
@@ -232,12 +227,12 @@ fn supervisor(
         queue: queue.clone(),
         storage: storage.clone(),
         program: std::env::current_exe().context("can't find this program's own file")?,
-        silence: Duration::from_secs(args.silence_seconds),
         args: [worker_args(args, device), vec!["--supervised".into(), "--place".into(), place.into()]]
             .concat(),
         device: device.to_string(),
         shutdown: shutdown.clone(),
         grace: args.work.drain() + Duration::from_secs(args.stop_seconds),
+        silence: Duration::from_secs(args.silence_seconds),
     })
 }
 

@@ -9,7 +9,7 @@ mod log;
 mod paths;
 mod service;
 
-pub use device::{DeviceConfig, WarmUpConfig};
+pub use device::{DeviceConfig, OneDevice, ServedDevices, WarmUpConfig};
 pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat};
 pub use paths::absolute_path;
