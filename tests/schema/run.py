@@ -22,13 +22,19 @@ def main() -> int:
     program, bundle = sys.argv[1:]
     with tempfile.TemporaryDirectory() as data:
         service = subprocess.Popen(
-            [program, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"],
+            [program, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"]
+            + ["--max-queued-jobs", "1000000"],
             stderr=subprocess.PIPE,
             text=True,
         )
         try:
             base = f"http://{find_address(service)}"
-            job = make_job(base)
+            environment = os.environ | {
+                "SCHEMATHESIS_HOOKS": "hooks",
+                "PYTHONPATH": str(HERE),
+                "STORYMEM_JOB": make_job(base),
+                "STORYMEM_UPLOAD": make_upload(base),
+            }
             return subprocess.run(
                 [
                     Path(sys.executable).with_name("schemathesis"),
@@ -36,7 +42,7 @@ def main() -> int:
                     "run", f"{base}/openapi.json",
                     "--seed", "1",
                 ],
-                env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "STORYMEM_JOB": job},
+                env=environment,
             ).returncode
         finally:
             service.terminate()
@@ -53,6 +59,12 @@ def make_job(base: str) -> str:
         job = requests.get(f"{base}/jobs/{job['id']}?wait=10").json()
     assert job["status"] == "succeeded", job
     return job["id"]
+
+
+def make_upload(base: str) -> str:
+    answer = requests.post(f"{base}/uploads", data=png(64, 64, 200), headers={"Content-Type": "image/png"})
+    answer.raise_for_status()
+    return answer.json()["id"]
 
 
 def find_address(service: subprocess.Popen) -> str:
