@@ -7,6 +7,7 @@
 
 #![allow(unused_qualifications, reason = "the derives of utoipa expand to qualified names")]
 
+mod accepted;
 mod access;
 pub mod catalog;
 mod extract;

@@ -51,6 +51,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(jobs::video::get_video))
         .routes(routes!(jobs::thumbnail::get_thumbnail))
         .routes(routes!(jobs::keyframe::get_keyframe))
+        .routes(routes!(jobs::webhook::get_webhook))
         .routes(routes!(stories::list::list_stories, stories::create::create_story))
         .routes(routes!(stories::get::get_story, stories::delete::delete_story))
         .routes(routes!(stories::events::follow_story))
@@ -108,7 +109,7 @@ fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize
         .layer(DefaultBodyLimit::disable())
         .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(middleware::from_fn(problem::render))
+        .layer(middleware::from_fn_with_state(body_bytes, problem::render))
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::interrupt;
 use super::settings::ShotSettings;
-use crate::config::{DeviceConfig, RuntimeConfig, absolute_path};
-use crate::engine::{Device, Runtime};
+use crate::config::{DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
+use crate::engine::Runtime;
 use crate::pipeline::{
     Conditioning, Generator, Observer, Progress, Recording, Sampling, ShotPipeline, ShotRequest, Size, Stage, StopToken, draw_seed,
     images,
@@ -41,9 +41,8 @@ pub struct Args {
     motion: Vec<PathBuf>,
     #[command(flatten)]
     settings: ShotSettings,
-    /// Where to compute: `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    on: OneDevice,
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
@@ -68,8 +67,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let parent = args.out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(parent.is_dir(), "`{}` is no folder; create it first", parent.display());
 
-    let runtime = Runtime::load(&args.runtime.options(args.device))?;
-    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.use_of.options(args.device))?;
+    let device = args.on.device();
+    let runtime = Runtime::load(&args.runtime.options(device))?;
+    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.use_of.options(device))?;
     let request = request(&args, pipeline.manifest())?;
     let stop = StopToken::default();
     let on_interrupt = stop.clone();

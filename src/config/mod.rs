@@ -10,7 +10,7 @@ mod memory;
 mod paths;
 mod service;
 
-pub use device::{DeviceConfig, WarmUpConfig};
+pub use device::{DeviceConfig, OneDevice, ServedDevices, WarmUpConfig};
 pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat, parse_filter};
 pub use memory::MemoryConfig;

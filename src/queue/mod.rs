@@ -61,7 +61,7 @@ pub use keys::{ApiKey, KeyRecord};
 pub use lease::{Claim, Ending, Lease, Order};
 pub use measures::{Distribution, Measures};
 pub use once::Once;
-pub use outbox::{Delivery, Tried};
+pub use outbox::{Delivered, Delivery, Tried};
 pub use read::{Attempt, Filter, Outcome};
 pub use recover::Wanted;
 pub use retention::Keep;

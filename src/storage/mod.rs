@@ -3,6 +3,7 @@
 //! ```text
 //! DATA/
 //!   storymem.sqlite             the queue's database (see `queue`)
+//!   storymem.<place>.lock       held by the worker of a device (see `places`)
 //!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
 //!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png; film.mp4 and
 //!                               film.json, too, if it was the last shot of a story
@@ -21,6 +22,7 @@ mod checkpoints;
 mod digest;
 mod durable;
 mod inputs;
+mod places;
 mod scratch;
 mod space;
 
@@ -37,6 +39,7 @@ use self::scratch::Scratch;
 use crate::breakpoint::{self, Point};
 pub use digest::Digest;
 use durable::Durable;
+pub use places::{Holder, Place};
 pub use space::Space;
 
 /// The file a video has in a result folder.
@@ -94,7 +97,8 @@ impl Storage {
         Ok(Self { root, floor: 0, durable: Arc::default(), scratch })
     }
 
-    /// The same data directory with a floor: new images and results are refused while less than `bytes` are free.
+    /// The same data directory with a floor: new images, checkpoints and results are refused while less than `bytes` are
+    /// free. What is left below it is the database's.
     #[must_use]
     pub fn with_floor(self, bytes: u64) -> Self {
         Self { floor: bytes, ..self }

@@ -13,11 +13,12 @@
 mod checkpoint;
 mod failure;
 mod keeper;
+pub mod lifeline;
+pub mod place;
 mod publish;
 mod run;
 mod story;
 pub mod supervisor;
-pub mod sweep;
 
 pub use run::Worker;
 use uuid::Uuid;

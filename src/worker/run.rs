@@ -183,6 +183,7 @@ impl Worker {
             shutdown: self.shutdown.clone(),
             last: Instant::now(),
             cost: Duration::ZERO,
+            failing: false,
         };
         let mut shot = model
             .generator

@@ -78,6 +78,10 @@ impl Site {
         self.folder.path()
     }
 
+    pub fn bundle(&self) -> &Path {
+        &self.bundle
+    }
+
     fn serve(&self) -> Command {
         let mut command = storymem();
         command

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import requests
@@ -22,13 +23,20 @@ def main() -> int:
     program, bundle = sys.argv[1:]
     with tempfile.TemporaryDirectory() as data:
         service = subprocess.Popen(
-            [program, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"],
+            [program, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"]
+            + ["--max-queued-jobs", "1000000"],
             stderr=subprocess.PIPE,
             text=True,
         )
         try:
             base = f"http://{find_address(service)}"
-            job = make_job(base)
+            environment = os.environ | {
+                "SCHEMATHESIS_HOOKS": "hooks",
+                "PYTHONPATH": str(HERE),
+                "STORYMEM_JOB": make_job(base),
+                "STORYMEM_UPLOAD": make_upload(base),
+                "STORYMEM_STORY": make_story(base),
+            }
             return subprocess.run(
                 [
                     Path(sys.executable).with_name("schemathesis"),
@@ -36,7 +44,7 @@ def main() -> int:
                     "run", f"{base}/openapi.json",
                     "--seed", "1",
                 ],
-                env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "STORYMEM_JOB": job},
+                env=environment,
             ).returncode
         finally:
             service.terminate()
@@ -53,6 +61,26 @@ def make_job(base: str) -> str:
         job = requests.get(f"{base}/jobs/{job['id']}?wait=10").json()
     assert job["status"] == "succeeded", job
     return job["id"]
+
+
+def make_story(base: str) -> str:
+    """Posts a story and waits until it has its film."""
+    scene = {"scene_num": 1, "video_prompts": ["A lighthouse at dusk", "The lamp is lit"], "cut": [True, False]}
+    request = {"script": {"scenes": [scene]}, "memory": [{"data": data_url(png(64, 64, 128))}], "seed": 1, "steps": 2}
+    answer = requests.post(f"{base}/stories", json=request)
+    answer.raise_for_status()
+    story = answer.json()
+    while story["status"] in ("queued", "running"):
+        time.sleep(0.2)
+        story = requests.get(f"{base}/stories/{story['id']}").json()
+    assert story["status"] == "succeeded", story
+    return story["id"]
+
+
+def make_upload(base: str) -> str:
+    answer = requests.post(f"{base}/uploads", data=png(64, 64, 200), headers={"Content-Type": "image/png"})
+    answer.raise_for_status()
+    return answer.json()["id"]
 
 
 def find_address(service: subprocess.Popen) -> str:

@@ -19,6 +19,8 @@ pub mod retry;
 pub mod thumbnail;
 pub mod video;
 pub mod view;
+pub mod webhook;
+pub(in crate::api) mod words;
 
 use uuid::Uuid;
 

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::keyframe::LAST;
-use super::request::{fit_words, solver_words};
+use super::words::{fit_words, solver_words, variant_words};
 use crate::pipeline::{Fit, SolverKind, Stage, Variant};
 use crate::queue::{Failure, FailureCode, Job, Made, Reached, Remembered, Status};
 
@@ -276,6 +276,9 @@ pub struct LinksView {
     /// The middle frame of its video, as long as there is one.
     #[schema(required)]
     pub thumbnail: Option<String>,
+    /// How telling its `webhook_url` goes, if it has one.
+    #[schema(required)]
+    pub webhook: Option<String>,
 }
 
 impl JobView {
@@ -305,6 +308,7 @@ impl JobView {
                 cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
                 video: files.map(|_| format!("{path}/video")),
                 thumbnail: files.map(|_| format!("{path}/thumbnail")),
+                webhook: job.origin.webhook_url.as_ref().map(|_| format!("{path}/webhook")),
                 this: path,
             },
             request: job.request,
@@ -442,11 +446,4 @@ impl TimingsView {
             mp4_seconds: stage(|made| made.mp4_seconds),
         }
     }
-}
-
-/// The words for the modes.
-pub(in crate::api) fn variant_words() -> utoipa::openapi::Object {
-    let description =
-        "The mode: `m2v` (memory), `mi2v` (memory and a first frame), `mm2v` (memory and motion) or `t2v` (text).";
-    super::request::words(&Variant::ALL, description)
 }

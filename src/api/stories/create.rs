@@ -1,19 +1,17 @@
 //! `POST /stories`.
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use uuid::Uuid;
+use axum::response::Response;
 
 use super::request::{CreateStory, CreateStoryForm};
 use super::view::StoryView;
 use super::{plan, problem};
+use crate::api::accepted::{Accepted, CreatingHeaders, Queued, accepted};
 use crate::api::access::Caller;
 use crate::api::jobs::body::{self, Body};
 use crate::api::jobs::create::under_key;
 use crate::api::jobs::fields::Errors;
-use crate::api::jobs::{POLL_SECONDS, references};
+use crate::api::jobs::references;
 use crate::api::problem::{Problem, problems};
 use crate::api::trace::traceparent;
 use crate::api::{App, once};
@@ -41,24 +39,9 @@ problems!(
     post,
     path = "/stories",
     tag = "stories",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it within 24 hours is done once, and gets the first answer again"),
-        ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
-    ),
+    params(CreatingHeaders),
     request_body(content((CreateStory = "application/json"), (CreateStoryForm = "multipart/form-data"))),
-    responses(
-        (
-            status = 202,
-            description = "The story is queued",
-            body = StoryView,
-            headers(
-                ("Location" = String, description = "The path of the story"),
-                ("Retry-After" = u32, description = "Seconds after which it is worth asking for the story"),
-                ("Idempotency-Replayed" = Option<String>, description = "`true` when the answer was given before"),
-            ),
-        ),
-        CreateProblems,
-    )
+    responses(Accepted<StoryView>, CreateProblems)
 )]
 pub async fn create_story(
     State(app): State<App>,
@@ -67,12 +50,13 @@ pub async fn create_story(
 ) -> Result<Response, Problem> {
     let trace = traceparent(request.headers());
     let key = once::key(request.headers())?;
-    let (body, once) = under_key("POST /stories", body::read(request).await?, key, &caller).await?;
+    let body = body::read(request, app.limits.body_bytes).await?;
+    let (body, once) = under_key("POST /stories", body, key, &caller).await?;
     // Before anything is fetched or refused: the first answer counts, whatever the request would meet now.
     if let Some(once) = &once
         && let Some(answer) = app.queue.answered(once).await?
     {
-        return accepted(answer, true);
+        return accepted::<StoryView>(answer, true);
     }
     let Body { json, files } = body;
     let mut errors = Errors::default();
@@ -104,7 +88,7 @@ pub async fn create_story(
             "a story was queued"
         );
     }
-    accepted(answer, replayed)
+    accepted::<StoryView>(answer, replayed)
 }
 
 /// What is answered, and kept for whoever asks the same again.
@@ -113,18 +97,8 @@ pub(super) fn answer(story: &Story) -> String {
         .expect("a struct of strings, numbers, lists and maps with string keys is JSON")
 }
 
-/// The 202 around a story.
-pub(super) fn accepted(answer: String, replayed: bool) -> Result<Response, Problem> {
-    #[derive(Deserialize)]
-    struct Id {
-        id: Uuid,
-    }
-    let Id { id } = serde_json::from_str(&answer).map_err(|e| Problem::internal(&e))?;
-    let headers = [
-        (header::CONTENT_TYPE, "application/json".to_owned()),
-        (header::LOCATION, format!("/stories/{id}")),
-        (header::RETRY_AFTER, POLL_SECONDS.to_string()),
-    ];
-    let replayed = replayed.then_some([(once::REPLAYED, "true")]);
-    Ok((StatusCode::ACCEPTED, headers, replayed, answer).into_response())
+impl Queued for StoryView {
+    const WHAT: &'static str = "story";
+    const PATH: &'static str = "/stories";
+    const OPERATIONS: &'static [&'static str] = &["get_story", "cancel_story", "put_memory", "delete_story"];
 }

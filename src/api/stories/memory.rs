@@ -14,7 +14,7 @@ use crate::api::access::Caller;
 use crate::api::extract::{MemoryId, StoryId};
 use crate::api::jobs::body;
 use crate::api::jobs::fields::{Errors, Fields};
-use crate::api::jobs::file::{Asked, Kind, serve};
+use crate::api::jobs::file::{Asked, FileAnswers, FileHeaders, Kind, serve_as};
 use crate::api::jobs::intake::Source;
 use crate::api::jobs::limits::MEMORY_IMAGES;
 use crate::api::jobs::references;
@@ -69,7 +69,7 @@ pub async fn put_memory(
     StoryId(id): StoryId,
     request: Request,
 ) -> Result<Json<StoryView>, Problem> {
-    let json = body::read_json(request).await?;
+    let json = body::read_json(request, app.limits.body_bytes).await?;
     find(&app, &caller, id).await?;
     let mut errors = Errors::default();
     let mut request = PutMemory::read(json, &mut errors);
@@ -135,14 +135,16 @@ fn numbers(fields: &mut Fields<'_>, name: &str) -> Option<Vec<i64>> {
     Some(list.into_iter().enumerate().filter_map(number).collect())
 }
 
-problems!(
-    ImageProblems:
-    StoryNotFound,
-    StoryDeleted,
-    KeyframeNotFound,
-    PreconditionFailed,
-    RangeNotSatisfiable,
-);
+struct MemoryImage;
+
+impl Kind for MemoryImage {
+    const MEDIA_TYPE: &'static str = "image/png";
+    const EXTENSION: &'static str = "png";
+    const WHAT: &'static str = "The image: as PNG, or as it was given";
+    const OR: &'static [&'static str] = &["image/jpeg", "image/webp"];
+    const MISSING: &'static [ErrorCode] =
+        &[ErrorCode::StoryNotFound, ErrorCode::StoryDeleted, ErrorCode::KeyframeNotFound];
+}
 
 /// A frame that a story remembers
 #[utoipa::path(
@@ -152,13 +154,9 @@ problems!(
     params(
         ("id" = Uuid, Path, description = "The story"),
         ("frame" = i64, Path, description = "The `id` of the frame"),
+        FileHeaders,
     ),
-    responses(
-        (status = 200, description = "The image, as PNG or as it was given", content_type = "image/*", body = [u8]),
-        (status = 206, description = "The range", content_type = "image/*", body = [u8]),
-        (status = 304, description = "The file is the one whose `ETag` or date was given"),
-        ImageProblems,
-    )
+    responses(FileAnswers<MemoryImage>)
 )]
 pub async fn get_memory_image(
     State(app): State<App>,
@@ -171,9 +169,10 @@ pub async fn get_memory_image(
     let missing = || Problem::new(ErrorCode::KeyframeNotFound, format!("story `{id}` remembers no frame `{frame}`"));
     let image = &found.ok_or_else(missing)?.image;
     let kind = match image.media_type.as_str() {
-        "image/jpeg" => Kind { media_type: "image/jpeg", extension: "jpg" },
-        "image/webp" => Kind { media_type: "image/webp", extension: "webp" },
-        _ => Kind { media_type: "image/png", extension: "png" },
+        "image/jpeg" => ("image/jpeg", "jpg"),
+        "image/webp" => ("image/webp", "webp"),
+        _ => (MemoryImage::MEDIA_TYPE, MemoryImage::EXTENSION),
     };
-    serve(&app.storage.input_path(&image.sha256), kind, &format!("memory {frame}"), id, asked).await
+    let path = app.storage.input_path(&image.sha256);
+    serve_as(kind, &path, &format!("memory {frame}"), id, asked).await
 }

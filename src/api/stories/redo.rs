@@ -5,9 +5,10 @@ use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::create::{accepted, answer};
+use super::create::answer;
 use super::view::StoryView;
 use super::{find, problem};
+use crate::api::accepted::{Accepted, CreatingHeaders, accepted};
 use crate::api::access::Caller;
 use crate::api::extract::ShotId;
 use crate::api::jobs::body;
@@ -59,23 +60,10 @@ problems!(
     params(
         ("id" = Uuid, Path, description = "The story"),
         ("shot" = u32, Path, description = "The shot, from 1"),
-        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it is done once"),
-        ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
+        CreatingHeaders,
     ),
     request_body(content = Option<RedoShot>, description = "Nothing, to make them again as they were"),
-    responses(
-        (
-            status = 202,
-            description = "The shots are queued",
-            body = StoryView,
-            headers(
-                ("Location" = String, description = "The path of the story"),
-                ("Retry-After" = u32, description = "Seconds after which it is worth asking for the story"),
-                ("Idempotency-Replayed" = Option<String>, description = "`true` when the answer was given before"),
-            ),
-        ),
-        RedoProblems,
-    )
+    responses(Accepted<StoryView>, RedoProblems)
 )]
 pub async fn redo_shot(
     State(app): State<App>,
@@ -85,7 +73,7 @@ pub async fn redo_shot(
 ) -> Result<Response, Problem> {
     let traceparent = traceparent(request.headers());
     let key = once::key(request.headers())?;
-    let json = body::read_json_if_any(request).await?;
+    let json = body::read_json_if_any(request, app.limits.body_bytes).await?;
     let operation = format!("POST /stories/{id}/shots/{shot}/redo");
     let text = json.to_string();
     let once = key.map(|key| once::once(key, &caller, &operation, [text.as_bytes()]));
@@ -105,5 +93,5 @@ pub async fn redo_shot(
     if !replayed {
         tracing::info!(story.id = %id, story.shot = shot, "shots of a story were queued again");
     }
-    accepted(answer, replayed)
+    accepted::<StoryView>(answer, replayed)
 }

@@ -8,21 +8,23 @@ use crate::api::App;
 use crate::api::access::Caller;
 use crate::api::extract::StoryId;
 use crate::api::jobs::POLL_SECONDS;
-use crate::api::jobs::file::{Asked, Kind, serve};
-use crate::api::problem::{ErrorCode, Problem, problems};
+use crate::api::jobs::file::{Asked, FileAnswers, FileHeaders, Kind, serve};
+use crate::api::problem::{ErrorCode, Problem};
 
-problems!(
-    VideoProblems:
-    StoryNotFound,
-    StoryDeleted,
-    ResultExpired,
-    ResultNotReady,
-    NoResult,
-    PreconditionFailed,
-    RangeNotSatisfiable,
-);
+struct FilmFile;
 
-const MP4: Kind = Kind { media_type: "video/mp4", extension: "mp4" };
+impl Kind for FilmFile {
+    const MEDIA_TYPE: &'static str = "video/mp4";
+    const EXTENSION: &'static str = "mp4";
+    const WHAT: &'static str = "The MP4";
+    const MISSING: &'static [ErrorCode] = &[
+        ErrorCode::StoryNotFound,
+        ErrorCode::StoryDeleted,
+        ErrorCode::ResultExpired,
+        ErrorCode::ResultNotReady,
+        ErrorCode::NoResult,
+    ];
+}
 
 /// The film of a story: all its shots, one after the other
 ///
@@ -32,17 +34,8 @@ const MP4: Kind = Kind { media_type: "video/mp4", extension: "mp4" };
     get,
     path = "/stories/{id}/video",
     tag = "stories",
-    params(
-        ("id" = Uuid, Path, description = "The story"),
-        ("Range" = Option<String>, Header, description = "A range of bytes; several at once get the whole", example = "bytes=0-1023"),
-        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of an earlier answer"),
-    ),
-    responses(
-        (status = 200, description = "The MP4", content_type = "video/mp4", body = [u8]),
-        (status = 206, description = "The range", content_type = "video/mp4", body = [u8]),
-        (status = 304, description = "The file is the one whose `ETag` or date was given"),
-        VideoProblems,
-    )
+    params(("id" = Uuid, Path, description = "The story"), FileHeaders),
+    responses(FileAnswers<FilmFile>)
 )]
 pub async fn get_film(
     State(app): State<App>,
@@ -62,5 +55,5 @@ pub async fn get_film(
         return Err(Problem::new(ErrorCode::ResultExpired, format!("the film of story `{id}` has expired")));
     }
     let name = story.request["script"]["story_name"].as_str().unwrap_or("story");
-    serve(&app.storage.film(film.job, film.token), MP4, name, id, asked).await
+    serve::<FilmFile>(&app.storage.film(film.job, film.token), name, id, asked).await
 }

@@ -26,9 +26,9 @@ use super::signals;
 use crate::api::stories::request::{Connect, FirstShot, Seeds};
 use crate::api::Catalog;
 use crate::config::{
-    BundleConfig, DeviceConfig, LogConfig, LogFormat, MemoryConfig, RuntimeConfig, absolute_path,
+    BundleConfig, DeviceConfig, LogConfig, LogFormat, MemoryConfig, OneDevice, RuntimeConfig, absolute_path,
 };
-use crate::engine::{Device, Runtime};
+use crate::engine::Runtime;
 use crate::pipeline::{Bundles, Fit, Model, ShotPipeline};
 use crate::queue::{Queue, Status, Story};
 use crate::worker::{self, Worker};
@@ -66,9 +66,8 @@ pub struct Args {
     settings: ShotSettings,
     #[command(flatten)]
     remember: MemoryConfig,
-    /// Where to compute: `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    on: OneDevice,
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
@@ -160,7 +159,7 @@ impl Args {
 
     fn open(&self, runtime: &Runtime) -> anyhow::Result<Bundles> {
         let open = |path| {
-            let options = self.use_of.options(self.device);
+            let options = self.use_of.options(self.on.device());
             Ok(Model::new(ShotPipeline::open(path, runtime.clone(), options)?))
         };
         let models = self.bundle.bundles.iter().map(|path| open(path)).collect::<anyhow::Result<_>>();
@@ -183,10 +182,10 @@ fn make(args: &Args, runtime: &tokio::runtime::Runtime, work: &Work, id: Uuid) -
         let _context = runtime.enter();
         runtime.spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
     }
-    let ort = Runtime::load(&args.runtime.options(args.device))?;
+    let ort = Runtime::load(&args.runtime.options(args.on.device()))?;
     let mut bundles = args.open(&ort)?;
     let mut gate = args.remember.open(&ort)?;
-    let device = args.device.to_string();
+    let device = args.on.device().to_string();
     let worker = Worker {
         name: worker::new_name(&device),
         device,
