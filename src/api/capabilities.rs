@@ -7,7 +7,8 @@ use utoipa::ToSchema;
 
 use super::App;
 use super::jobs::limits::MEMORY_IMAGES;
-use super::jobs::view::{GuidanceView, variant_words};
+use super::jobs::view::GuidanceView;
+use super::jobs::words::variant_words;
 use super::problem::{Problem, problems};
 use crate::pipeline::Variant;
 use crate::pipeline::images::{MAX_BYTES, MAX_PIXELS};

@@ -16,9 +16,7 @@ impl<S: Send + Sync> FromRequestParts<S> for JobId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let path = Path::<String>::from_request_parts(parts, state).await;
-        let Path(text) = path.map_err(|e| Problem::new(ErrorCode::JobNotFound, e.body_text()))?;
-        Self::parse(&text)
+        Self::parse(&path::<String, _>(parts, state, ErrorCode::JobNotFound).await?)
     }
 }
 
@@ -36,10 +34,66 @@ impl<S: Send + Sync> FromRequestParts<S> for FrameId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let path = Path::<(String, String)>::from_request_parts(parts, state).await;
-        let Path((job, frame)) = path.map_err(|e| Problem::new(ErrorCode::JobNotFound, e.body_text()))?;
+        let (job, frame) = path::<(String, String), _>(parts, state, ErrorCode::JobNotFound).await?;
         Ok(Self(JobId::parse(&job)?.0, frame))
     }
+}
+
+/// The id of a story in the path. What is no UUID names no story.
+pub struct StoryId(pub Uuid);
+
+impl<S: Send + Sync> FromRequestParts<S> for StoryId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        Self::parse(&path::<String, _>(parts, state, ErrorCode::StoryNotFound).await?)
+    }
+}
+
+impl StoryId {
+    fn parse(text: &str) -> Result<Self, Problem> {
+        let unknown = |_| Problem::new(ErrorCode::StoryNotFound, format!("there is no story `{text}`"));
+        Uuid::try_parse(text).map(Self).map_err(unknown)
+    }
+}
+
+/// A story and the number of one of its shots in the path.
+pub struct ShotId(pub Uuid, pub u32);
+
+impl<S: Send + Sync> FromRequestParts<S> for ShotId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let (story, shot) = path::<(String, String), _>(parts, state, ErrorCode::StoryNotFound).await?;
+        let story = StoryId::parse(&story)?.0;
+        let unknown = |_| Problem::new(ErrorCode::ShotNotFound, format!("story `{story}` has no shot `{shot}`"));
+        Ok(Self(story, shot.parse().map_err(unknown)?))
+    }
+}
+
+/// A story and the id of one of the frames it remembers in the path.
+pub struct MemoryId(pub Uuid, pub i64);
+
+impl<S: Send + Sync> FromRequestParts<S> for MemoryId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let (story, frame) = path::<(String, String), _>(parts, state, ErrorCode::StoryNotFound).await?;
+        let story = StoryId::parse(&story)?.0;
+        let unknown =
+            |_| Problem::new(ErrorCode::KeyframeNotFound, format!("story `{story}` remembers no frame `{frame}`"));
+        Ok(Self(story, frame.parse().map_err(unknown)?))
+    }
+}
+
+/// The parts of the path; a problem of this code when they are no text.
+async fn path<T, S>(parts: &mut Parts, state: &S, code: ErrorCode) -> Result<T, Problem>
+where
+    T: DeserializeOwned + Send,
+    S: Send + Sync,
+{
+    let path = Path::<T>::from_request_parts(parts, state).await;
+    path.map(|Path(path)| path).map_err(|e| Problem::new(code, e.body_text()))
 }
 
 /// The query.

@@ -7,6 +7,7 @@
 
 #![allow(unused_qualifications, reason = "the derives of utoipa expand to qualified names")]
 
+mod accepted;
 mod access;
 mod capabilities;
 pub mod catalog;
@@ -18,6 +19,7 @@ mod once;
 mod page;
 pub mod problem;
 mod router;
+pub mod stories;
 mod trace;
 mod uploads;
 pub mod webhooks;

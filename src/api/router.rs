@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::problem::{self, ErrorCode, Problem};
-use super::{App, capabilities, health, jobs, metrics, page, uploads, webhooks};
+use super::{App, capabilities, health, jobs, metrics, page, stories, uploads, webhooks};
 use crate::queue::FailureCode;
 
 /// The name of the security scheme.
@@ -26,9 +26,15 @@ const KEY: &str = "api_key";
 #[derive(OpenApi)]
 #[openapi(
     info(title = "StoryMem Serve", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
-    components(schemas(problem::Document, jobs::events::ChangeView, webhooks::Message)),
+    components(schemas(
+        problem::Document,
+        jobs::events::ChangeView,
+        stories::events::StoryChangeView,
+        webhooks::Message
+    )),
     tags(
         (name = "jobs", description = "Shots: ask for one, follow it, fetch it"),
+        (name = "stories", description = "Films of several shots, from a script"),
         (name = "uploads", description = "Images that are sent once and used by many jobs"),
         (name = "operations", description = "For whoever runs the service"),
     )
@@ -45,6 +51,15 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(jobs::video::get_video))
         .routes(routes!(jobs::thumbnail::get_thumbnail))
         .routes(routes!(jobs::keyframe::get_keyframe))
+        .routes(routes!(jobs::webhook::get_webhook))
+        .routes(routes!(stories::list::list_stories, stories::create::create_story))
+        .routes(routes!(stories::get::get_story, stories::delete::delete_story))
+        .routes(routes!(stories::events::follow_story))
+        .routes(routes!(stories::cancel::cancel_story))
+        .routes(routes!(stories::redo::redo_shot))
+        .routes(routes!(stories::memory::put_memory))
+        .routes(routes!(stories::memory::get_memory_image))
+        .routes(routes!(stories::video::get_film))
         .routes(routes!(uploads::create::create_upload))
         .routes(routes!(capabilities::get_capabilities))
         .routes(routes!(health::healthz))
@@ -69,7 +84,7 @@ fn protect(document: &mut utoipa::openapi::OpenApi) {
     document.components.get_or_insert_default().add_security_scheme(KEY, SecurityScheme::Http(scheme));
     let none: [&str; 0] = [];
     let items = document.paths.paths.values_mut();
-    let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.delete]).flatten();
+    let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.put, &mut item.delete]).flatten();
     for operation in
         operations.filter(|operation| !operation.tags.iter().flatten().any(|tag| tag == "operations"))
     {
@@ -96,7 +111,7 @@ fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, body_bytes: usize
         .layer(DefaultBodyLimit::disable())
         .layer(RequestBodyLimitLayer::new(body_bytes))
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(middleware::from_fn(problem::render))
+        .layer(middleware::from_fn_with_state(body_bytes, problem::render))
 }
 
 fn panicked(cause: Box<dyn Any + Send>) -> Response {
@@ -110,7 +125,7 @@ fn panicked(cause: Box<dyn Any + Send>) -> Response {
 fn description() -> String {
     let mut text = String::from(
         "Makes videos from prompts and memory images. `POST /jobs` queues a shot, `GET /jobs/{id}` follows it, \
-         `GET /jobs/{id}/video` fetches it. Unknown fields are refused. Times are RFC 3339 in UTC.\n\n\
+         `GET /jobs/{id}/video` fetches it. `POST /stories` makes a film of a script, shot after shot. Unknown fields are refused. Times are RFC 3339 in UTC.\n\n\
          ## Errors\nEvery error is `application/problem+json` (RFC 9457) with a stable `code`:\n\n\
          | code | status | meaning |\n|---|---|---|\n",
     );

@@ -9,5 +9,7 @@ mod interrupt;
 pub mod keys;
 pub mod openapi;
 pub mod serve;
+pub mod settings;
 mod signals;
+pub mod story;
 pub mod worker;

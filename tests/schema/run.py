@@ -8,6 +8,7 @@ The service has a worker, so that jobs end and their files are asked for too.
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import requests
@@ -21,8 +22,14 @@ from service import Service  # noqa: E402
 
 def main() -> int:
     program, bundle = sys.argv[1:]
-    with Service(program, bundle) as service:
-        job = make_job(service.base)
+    with Service(program, bundle, "--max-queued-jobs", "1000000") as service:
+        environment = os.environ | {
+            "SCHEMATHESIS_HOOKS": "hooks",
+            "PYTHONPATH": str(HERE),
+            "STORYMEM_JOB": make_job(service.base),
+            "STORYMEM_UPLOAD": make_upload(service.base),
+            "STORYMEM_STORY": make_story(service.base),
+        }
         return subprocess.run(
             [
                 Path(sys.executable).with_name("schemathesis"),
@@ -30,7 +37,7 @@ def main() -> int:
                 "run", f"{service.base}/openapi.json",
                 "--seed", "1",
             ],
-            env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "STORYMEM_JOB": job},
+            env=environment,
         ).returncode
 
 
@@ -44,6 +51,26 @@ def make_job(base: str) -> str:
         job = requests.get(f"{base}/jobs/{job['id']}?wait=10").json()
     assert job["status"] == "succeeded", job
     return job["id"]
+
+
+def make_story(base: str) -> str:
+    """Posts a story and waits until it has its film."""
+    scene = {"scene_num": 1, "video_prompts": ["A lighthouse at dusk", "The lamp is lit"], "cut": [True, False]}
+    request = {"script": {"scenes": [scene]}, "memory": [{"data": data_url(png(64, 64, 128))}], "seed": 1, "steps": 2}
+    answer = requests.post(f"{base}/stories", json=request)
+    answer.raise_for_status()
+    story = answer.json()
+    while story["status"] in ("queued", "running"):
+        time.sleep(0.2)
+        story = requests.get(f"{base}/stories/{story['id']}").json()
+    assert story["status"] == "succeeded", story
+    return story["id"]
+
+
+def make_upload(base: str) -> str:
+    answer = requests.post(f"{base}/uploads", data=png(64, 64, 200), headers={"Content-Type": "image/png"})
+    answer.raise_for_status()
+    return answer.json()["id"]
 
 
 if __name__ == "__main__":

@@ -1,25 +1,19 @@
-//! What the machine does to a service: a full disk, a folder that can't be written, a damaged and a locked database.
-//! Each is told in words, costs nothing that was promised, and is over when its cause is.
+//! Full and read-only disks.
 //!
-//! The disks are small `tmpfs` file systems that the tests mount themselves, which takes root or `CAP_SYS_ADMIN`, as in
-//! CI. Without it they fail and say so; they never skip.
+//! They are small `tmpfs` file systems that the tests mount themselves, which takes root or `CAP_SYS_ADMIN`, as in CI.
+//! Without it they fail and say so; they never skip.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod common;
-
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
-use common::service::{Ask, Service, Site, check_whole, id, until};
 use image::{ImageFormat, Rgb, RgbImage};
 use reqwest::multipart::Part;
 use serde_json::Value;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
-use storymem::queue::{Filter, Status};
+use storymem::queue::Filter;
+
+use crate::common::service::{Ask, Service, Site, check_whole, id};
 
 /// A small disk; unmounted when dropped.
 struct Disk(PathBuf);
@@ -37,10 +31,21 @@ impl Disk {
 
     /// Leaves less than a page free.
     fn fill(&self) {
-        let mut ballast =
-            fs::OpenOptions::new().create(true).append(true).open(self.0.join("ballast")).unwrap();
-        let page = [1; 4096];
-        while let Ok(()) = std::io::Write::write_all(&mut ballast, &page) {}
+        let mut ballast = self.ballast();
+        while let Ok(()) = ballast.write_all(&[1; 4096]) {}
+    }
+
+    /// Leaves some mebibytes free.
+    fn fill_up_to(&self, mebibytes: u64) {
+        let mut ballast = self.ballast();
+        let free = || rustix::fs::statvfs(&self.0).map(|disk| disk.f_bavail * disk.f_frsize).unwrap();
+        while free() > mebibytes << 20 {
+            ballast.write_all(&[1; 4096]).unwrap();
+        }
+    }
+
+    fn ballast(&self) -> File {
+        File::options().create(true).append(true).open(self.0.join("ballast")).unwrap()
     }
 
     fn make_room(&self) {
@@ -61,19 +66,6 @@ fn mount(args: &[&str], at: &Path) {
         "this test mounts a small tmpfs and can't: {}; run it as root, or in a container with CAP_SYS_ADMIN",
         String::from_utf8_lossy(&done.stderr).trim()
     );
-}
-
-/// The database, held by somebody else.
-async fn lock(site: &Site) -> SqliteConnection {
-    let options = SqliteConnectOptions::new().filename(site.data.join("storymem.sqlite"));
-    let mut connection = options.connect().await.unwrap();
-    sqlx::query("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
-    connection
-}
-
-async fn release(mut connection: SqliteConnection) {
-    sqlx::query("ROLLBACK").execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
 }
 
 impl Service {
@@ -156,88 +148,40 @@ async fn a_read_only_data_directory_is_named_and_nothing_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_database_is_named_with_what_to_do_and_left_as_it_is() {
-    let site = Site::new(&[]);
+async fn a_disk_below_its_floor_fails_the_job_that_ends_and_leaves_the_rest_to_the_database() {
+    let site = Site::new(&["--checkpoint-seconds", "0", "--disk-floor", "16"]);
+    let disk = Disk::mount(&site.data, 48);
     let service = site.start();
-    let done = service.ended(service.post(&Ask::short(0)).await).await;
-    service.stop().await;
-    let path = site.data.join("storymem.sqlite");
-    let whole = fs::read(&path).unwrap();
-    let flipped = |from: usize, to: usize| {
-        let mut bytes = whole.clone();
-        bytes[from..to].iter_mut().for_each(|byte| *byte ^= 0x5a);
-        bytes
-    };
-    for (what, bytes) in [
-        ("not a database", b"these are not the bytes of a database".repeat(200)),
-        ("a damaged header", flipped(0, 16)),
-        ("a damaged schema", flipped(100, 600)),
-        ("damaged pages", flipped(4096, whole.len())),
-        ("cut short", whole[..whole.len() / 2].to_vec()),
-    ] {
-        fs::write(&path, &bytes).unwrap();
-        let said = site.fails_to_start();
-        println!("{what}: {said}");
-        let expected = format!("the job database `{}` is damaged: ", path.canonicalize().unwrap().display());
-        assert!(said.contains(&expected) && said.contains("put a copy back"), "{what}: {said}");
-        assert!(fs::read(&path).unwrap() == bytes, "{what}: the file was changed");
-    }
-    fs::write(&path, &whole).unwrap();
-    let service = site.start();
-    assert_eq!(service.job(id(&done)).await["result"], done["result"]);
-    service.stop().await;
+    let calm = service.ended(service.post(&Ask::long()).await).await;
+    assert_eq!(calm["status"], "succeeded", "{calm}");
 
-    // And with the remedy.
-    fs::rename(&path, site.folder().join("aside")).unwrap();
-    let service = site.start();
-    assert_eq!(service.ended(service.post(&Ask::short(1)).await).await["status"], "succeeded");
-    service.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_locked_database_makes_requests_wait_or_says_so_and_nothing_is_lost() {
-    let site = Site::new(&[]);
-    let service = site.start();
     let running = service.post(&Ask::long()).await;
     service.reaches_step(running, 1).await;
+    service.logs("a checkpoint was saved").await;
+    disk.fill_up_to(12);
+    let told = service.logs("a checkpoint could not be saved").await;
+    assert!(told["error"].as_str().unwrap().contains("make room"), "{told}");
+    let ready = service.client.get(format!("{}/readyz", service.base)).send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    assert!(ready.text().await.unwrap().contains("`disk`"));
+    let refused = service.post_with_image(0).await;
+    assert_eq!(refused.status(), 507, "{}", refused.text().await.unwrap());
 
-    // For a while: who asks, waits.
-    let held = lock(&site).await;
-    let ask = Ask::short(1);
-    let mut posting = Box::pin(service.try_post(&ask));
-    let early = tokio::time::timeout(std::time::Duration::from_millis(300), &mut posting).await;
-    assert!(early.is_err(), "it was answered before it could be kept: {early:?}");
-    assert_eq!(service.job(running).await["id"], running.to_string(), "reading goes on");
-    release(held).await;
-    let accepted = posting.await.unwrap();
-    assert_eq!(accepted.status(), 202);
-    let accepted = id(&accepted.json().await.unwrap());
+    // It is waited for, with the video in memory, and then given up.
+    let job = service.ended(running).await;
+    assert_eq!((&job["status"], &job["error"]["code"]), (&"failed".into(), &"disk_full".into()), "{job}");
+    println!("{}", job["error"]["detail"]);
+    assert_eq!(service.log("a checkpoint could not be saved").len(), 1, "told once, not at each step");
+    assert_eq!(service.video(&calm).await.len() as u64, calm["result"]["bytes"].as_u64().unwrap());
 
-    // For too long: who asks is told to come back.
-    let held = lock(&site).await;
-    let begin = Instant::now();
-    let refused = service.try_post(&Ask::short(2)).await.unwrap();
-    println!("refused after {:.1} s", begin.elapsed().as_secs_f64());
-    assert_eq!(refused.status(), 503);
-    assert!(refused.headers().contains_key("retry-after"));
-    let problem: Value = refused.json().await.unwrap();
-    println!("{problem}");
-    assert_eq!(problem["code"], "database_busy");
-    release(held).await;
-
-    for job in [running, accepted] {
-        let job = service.ended(job).await;
-        assert_eq!(job["status"], "succeeded", "{job}");
-    }
-    assert_eq!(service.ended(service.post(&Ask::short(2)).await).await["status"], "succeeded");
+    disk.make_room();
+    let retry = service.client.post(format!("{}/jobs/{running}/retry", service.base)).send().await.unwrap();
+    assert_eq!(retry.status(), 202);
+    let again = service.ended(id(&retry.json().await.unwrap())).await;
+    assert_eq!(again["result"]["sha256"], calm["result"]["sha256"], "{again}");
+    service.stop().await;
     let queue = site.queue().await;
     let jobs = queue.jobs(Filter::default(), u32::MAX).await.unwrap();
-    assert_eq!(jobs.len(), 3, "what was refused is not there");
-    assert!(jobs.iter().all(|job| job.status == Status::Succeeded));
-    until("all is cleared away", async || {
-        site.files().iter().all(|path| !path.starts_with("checkpoints")).then_some(())
-    })
-    .await;
-    service.stop().await;
     check_whole(&site, &queue, &jobs).await;
+    queue.close().await;
 }
