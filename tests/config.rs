@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::{Parser, ValueEnum};
-use storymem::config::{self, BundleConfig, DataConfig, HttpConfig, LogConfig, LogFormat, QueueConfig};
+use storymem::config::{
+    self, BundleConfig, DataConfig, HttpConfig, LogConfig, LogFormat, OneDevice, QueueConfig, ServedDevices,
+};
+use storymem::engine::Device;
 use tempfile::TempDir;
 
 /// Commands such as the program has.
@@ -24,6 +27,8 @@ enum Probe {
         /// Loudly.
         #[arg(long)]
         loud: bool,
+        #[command(flatten)]
+        on: OneDevice,
     },
 }
 
@@ -33,6 +38,8 @@ struct Serve {
     bundle: BundleConfig,
     #[command(flatten)]
     data: DataConfig,
+    #[command(flatten)]
+    on: ServedDevices,
     #[command(flatten)]
     http: HttpConfig,
     #[command(flatten)]
@@ -107,8 +114,60 @@ fn one_file_serves_all_commands() {
     let file = "bundle = \"a\"\ntext = \"hello\"\nloud = true\n";
     assert_eq!(serve(file, &[]).bundle.bundles, [here("a")]);
     match parse(file, &["say"]).unwrap() {
-        Probe::Say { text, loud } => assert_eq!((text.as_str(), loud), ("hello", true)),
+        Probe::Say { text, loud, .. } => assert_eq!((text.as_str(), loud), ("hello", true)),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_list_of_devices_serves_commands_that_take_several_and_those_that_take_one() {
+    let both = [Device::Cpu, Device::Cann(3)];
+    for (file, flags, several, one) in [
+        ("", &[] as &[&str], &both[..1], Device::Cpu),
+        ("device = \"cann:3\"", &[], &both[1..], Device::Cann(3)),
+        ("device = [\"cann:3\"]", &[], &both[1..], Device::Cann(3)),
+        ("device = [\"cpu\", \"cann:3\"]", &[], &both, Device::Cpu),
+        ("device = \"cpu,cann:3\"", &[], &both, Device::Cpu),
+        ("device = [\"cpu\", \"cpu\"]", &["--device", "cann:3"], &both[1..], Device::Cann(3)),
+        ("", &["--device", "cpu,cann:3"], &both, Device::Cpu),
+        ("", &["--device", "cpu", "--device", "cann:3"], &both, Device::Cpu),
+    ] {
+        let served = serve(file, &[&["--bundle", "a"], flags].concat());
+        assert_eq!(served.on.devices().collect::<Vec<_>>(), several, "`{file}` {flags:?}");
+        match parse(file, &[&["say", "--text", "x"], flags].concat()).unwrap() {
+            Probe::Say { on, .. } => assert_eq!(on.device(), one, "`{file}` {flags:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(serve("device = \"none\"", &["--bundle", "a"]).on.devices().count(), 0);
+    let refused = parse("device = \"none\"", &["say", "--text", "x"]).unwrap_err();
+    assert!(refused.contains("`none` is not a device"), "{refused}");
+}
+
+/// Each gets past its devices, and stops at a bundle that is not there.
+#[test]
+fn every_command_takes_the_devices_of_a_service_from_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let out = folder.path().join("shot.mp4");
+    let file = write(&folder, "device = [\"cpu\", \"cann:0\"]\n");
+    let [file, out] = [&file, &out].map(|path| path.to_str().unwrap());
+    for variable in [("STORYMEM_DEVICE", "cpu,cann:0"), ("STORYMEM_CONFIG", file)] {
+        for args in [
+            &["worker", "--data-dir", data] as &[&str],
+            &["generate", "--prompt", "a fox", "--memory", "face.png", "--out", out],
+            &["doctor", "--data-dir", data],
+            &["compare"],
+        ] {
+            let said = program(&[variable], &[args, &["--bundle", "/no/bundle"]].concat());
+            assert!(
+                said.contains("/no/bundle") || said.contains("not ready"),
+                "{args:?} {variable:?}: {said}"
+            );
+            assert!(!said.contains("--device"), "{args:?} {variable:?}: {said}");
+        }
+        let said = program(&[variable, ("STORYMEM_DEVICE", "cpu,gpu")], &["serve", "--bundle", "/no/bundle"]);
+        assert!(said.contains("`gpu` is not a device"), "{said}");
     }
 }
 
@@ -122,6 +181,8 @@ fn what_is_wrong_in_a_file_is_named() {
         ("listen = 1979-05-27", "listen"),
         ("listen = { port = 1 }", "listen"),
         ("bundle = [[\"a\"]]", "bundle"),
+        ("listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]", "one value"),
+        ("device = [\"cpu\", \"gpu\"]", "gpu"),
         ("listen = \"nowhere\"", "--listen"),
         ("lease-seconds = 1", "--lease-seconds"),
         ("lease-seconds = \"long\"", "--lease-seconds"),

@@ -43,8 +43,17 @@ async fn a_video_by_one_command_and_step_by_step() {
     let service = site.start();
     let image = fixture("tiny/inputs/memory_0.png");
     let out = site.folder().join("shot.mp4");
-    let submit =
-        ["submit", "--prompt", "A lighthouse at dusk", "--seed", "7", "--size", "96x64", "--memory", text(&image)];
+    let submit = [
+        "submit",
+        "--prompt",
+        "A lighthouse at dusk",
+        "--seed",
+        "7",
+        "--size",
+        "96x64",
+        "--memory",
+        text(&image),
+    ];
     let printed = prints(&service, &[&submit[..], &["--out", text(&out)]].concat()).await;
     let id = printed.trim();
     assert_eq!(read_frames(&std::fs::read(&out).unwrap()).unwrap()[0].dimensions(), (96, 64));
@@ -73,7 +82,10 @@ async fn cancelled_jobs_and_jobs_that_are_not_ready_are_told_from_others() {
     let out = site.folder().join("shot.mp4");
     let early = refuses(&service, &["fetch", &id, "--out", text(&out)]).await;
     assert!(early.contains("`result_not_ready`"), "{early}");
-    assert!(!out.exists() && std::fs::read_dir(site.folder()).unwrap().count() == 3, "nothing is left behind");
+    assert!(
+        !out.exists() && std::fs::read_dir(site.folder()).unwrap().count() == 3,
+        "nothing is left behind"
+    );
 
     let cancelled = prints(&service, &["cancel", &id]).await;
     assert!(cancelled.contains("cancel"), "{cancelled}");
@@ -91,8 +103,19 @@ async fn what_is_wrong_is_said_in_words() {
     let unknown = refuses(&service, &["status", "0190b0a0-0000-7000-8000-000000000000"]).await;
     assert!(unknown.contains("`job_not_found`"), "{unknown}");
     let image = fixture("tiny/inputs/memory_0.png");
-    let fields =
-        ["submit", "--prompt", "p", "--memory", text(&image), "--size", "97x64", "--steps", "0", "--fit", "tight"];
+    let fields = [
+        "submit",
+        "--prompt",
+        "p",
+        "--memory",
+        text(&image),
+        "--size",
+        "97x64",
+        "--steps",
+        "0",
+        "--fit",
+        "tight",
+    ];
     let fields = refuses(&service, &fields).await;
     for pointer in ["/size: ", "/steps: ", "/fit: "] {
         assert!(fields.contains(pointer), "{fields}");
@@ -101,7 +124,10 @@ async fn what_is_wrong_is_said_in_words() {
     assert!(missing.contains("can't read the image `no.png`"), "{missing}");
     let readme = format!("{}/README.md", env!("CARGO_MANIFEST_DIR"));
     let no_image = refuses(&service, &["submit", "--prompt", "p", "--memory", &readme]).await;
-    assert!(no_image.contains("README.md` is not taken") && no_image.contains("`invalid_image`"), "{no_image}");
+    assert!(
+        no_image.contains("README.md` is not taken") && no_image.contains("`invalid_image`"),
+        "{no_image}"
+    );
     let address = refuses(&service, &["status", "--server", "localhost:8080"]).await;
     assert!(address.contains("`localhost:8080` is not the address of a service"), "{address}");
     service.stop().await;

@@ -78,13 +78,30 @@ mod tests {
     #[test]
     fn what_3_0_has_no_words_for_is_said_in_its_own() {
         for (newer, older) in [
-            (json!({"type": ["string", "null"], "format": "uuid"}), json!({"type": "string", "format": "uuid", "nullable": true})),
-            (json!({"type": ["string", "integer"]}), json!({"oneOf": [{"type": "string"}, {"type": "integer"}]})),
-            (json!({"oneOf": [{"$ref": "#/a"}, {"type": "null"}]}), json!({"allOf": [{"$ref": "#/a"}], "nullable": true})),
-            (json!({"oneOf": [{"$ref": "#/a", "description": "d"}, {"type": "null"}]}),
-             json!({"allOf": [{"allOf": [{"$ref": "#/a"}], "description": "d"}], "nullable": true})),
-            (json!({"oneOf": [{"$ref": "#/a"}, {"$ref": "#/b"}]}), json!({"oneOf": [{"$ref": "#/a"}, {"$ref": "#/b"}]})),
-            (json!({"$ref": "#/a", "description": "d"}), json!({"allOf": [{"$ref": "#/a"}], "description": "d"})),
+            (
+                json!({"type": ["string", "null"], "format": "uuid"}),
+                json!({"type": "string", "format": "uuid", "nullable": true}),
+            ),
+            (
+                json!({"type": ["string", "integer"]}),
+                json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}),
+            ),
+            (
+                json!({"oneOf": [{"$ref": "#/a"}, {"type": "null"}]}),
+                json!({"allOf": [{"$ref": "#/a"}], "nullable": true}),
+            ),
+            (
+                json!({"oneOf": [{"$ref": "#/a", "description": "d"}, {"type": "null"}]}),
+                json!({"allOf": [{"allOf": [{"$ref": "#/a"}], "description": "d"}], "nullable": true}),
+            ),
+            (
+                json!({"oneOf": [{"$ref": "#/a"}, {"$ref": "#/b"}]}),
+                json!({"oneOf": [{"$ref": "#/a"}, {"$ref": "#/b"}]}),
+            ),
+            (
+                json!({"$ref": "#/a", "description": "d"}),
+                json!({"allOf": [{"$ref": "#/a"}], "description": "d"}),
+            ),
             (json!({"$ref": "#/a"}), json!({"$ref": "#/a"})),
             (json!({"type": "object", "propertyNames": {"type": "string"}}), json!({"type": "object"})),
         ] {
@@ -105,7 +122,10 @@ mod tests {
                         let here = format!("{at}/{word}");
                         assert!(word != "type" || !value.is_array() && value != "null", "{here}");
                         assert!(word != "$ref" || object.len() == 1, "{here}");
-                        assert!(!["propertyNames", "const", "contentMediaType"].contains(&word.as_str()), "{here}");
+                        assert!(
+                            !["propertyNames", "const", "contentMediaType"].contains(&word.as_str()),
+                            "{here}"
+                        );
                         check(value, &here);
                     }
                 }

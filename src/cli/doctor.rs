@@ -6,12 +6,12 @@ use anyhow::bail;
 use clap::ValueHint;
 use onnx_export::bundle::Bundle;
 
-use crate::config::{DataConfig, DeviceConfig, RuntimeConfig, absolute_path};
+use crate::config::{DataConfig, DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
 use crate::doctor::{
     Check, Outcome, Report, check_bundle, check_device, check_folder, check_graphs, check_plan,
     check_runtime, check_space, show_plan,
 };
-use crate::engine::{Bytes, Device, Stage};
+use crate::engine::{Bytes, Stage};
 use crate::pipeline::Profile;
 
 /// Checks whether this machine can do the work, and says what to do if not
@@ -23,9 +23,8 @@ pub struct Args {
     /// Read every file of the bundle to the end, which takes minutes, to see whether one is damaged
     #[arg(long, requires = "bundle")]
     verify: bool,
-    /// The device to check: `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    on: OneDevice,
     /// Show what would lie in an NPU's memory, how much is moved for each step, and the largest activation
     #[arg(long, requires = "bundle")]
     plan: bool,
@@ -52,9 +51,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         shown = report.checks.len();
     };
 
-    let options = args.use_of.options(args.device);
+    let device = args.on.device();
+    let options = args.use_of.options(device);
     let lowering = options.lowering;
-    let npu = check_runtime(&mut report, &args.runtime.options(args.device))
+    let npu = check_runtime(&mut report, &args.runtime.options(device))
         .and_then(|runtime| check_device(&mut report, runtime, options));
     if let Some(npu) = &npu {
         check_space(&mut report, "compiled graphs", &npu.graphs);
@@ -63,7 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     show(&report);
 
     let bundle = args.bundle.as_deref();
-    let bundle = bundle.and_then(|path| check_bundle(&mut report, path, args.device, args.verify));
+    let bundle = bundle.and_then(|path| check_bundle(&mut report, path, device, args.verify));
     show(&report);
     if let Some(bundle) = &bundle {
         let profile = args.profile.unwrap_or_else(|| Profile::of(bundle.manifest()));
@@ -110,7 +110,7 @@ fn verdict(report: &Report, args: &Args) -> anyhow::Result<()> {
         1 => " but for the warning above".into(),
         more => format!(" but for the {more} warnings above"),
     };
-    let device = args.device;
+    let device = args.on.device();
     match &args.bundle {
         Some(bundle) => {
             println!("ready{noted}: `storymem serve --bundle {} --device {device}`", bundle.display())

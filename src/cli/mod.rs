@@ -14,7 +14,9 @@ pub mod keys;
 pub mod openapi;
 pub mod remote;
 pub mod serve;
+pub mod settings;
 mod signals;
+pub mod story;
 pub mod worker;
 
 /// The command line.
@@ -25,6 +27,7 @@ pub enum Command {
     Export(export::Args),
     Demo(demo::Args),
     Generate(generate::Args),
+    Story(Box<story::Args>),
     Serve(serve::Args),
     Worker(worker::Args),
     Keys(keys::Args),
@@ -50,6 +53,7 @@ impl Command {
             Self::Export(args) => export::run(args),
             Self::Demo(args) => demo::run(args),
             Self::Generate(args) => generate::run(args),
+            Self::Story(args) => story::run(*args),
             Self::Serve(args) => serve::run(args),
             Self::Worker(args) => worker::run(args),
             Self::Keys(args) => keys::run(args),

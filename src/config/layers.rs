@@ -124,6 +124,11 @@ fn with_file(mut command: Command, path: &Path) -> Result<Layered, clap::Error> 
             );
             return Err(command.error(ErrorKind::ValueValidation, message));
         };
+        if values.len() != 1 && !takes_list(&command, &long) {
+            let message =
+                format!("`{key}` in `{}` must be one value, not a list of {}", path.display(), values.len());
+            return Err(command.error(ErrorKind::ValueValidation, message));
+        }
         command = with_default(command, &long, &values);
         from_file.push(long);
     }
@@ -137,6 +142,13 @@ fn is_flag(arg: &Arg, long: &str) -> bool {
 fn has_flag(command: &Command, long: &str) -> bool {
     command.get_arguments().any(|arg| is_flag(arg, long))
         || command.get_subcommands().any(|command| has_flag(command, long))
+}
+
+/// Whether any command takes several values for a flag.
+fn takes_list(command: &Command, long: &str) -> bool {
+    let mut flags = command.get_arguments().filter(|arg| is_flag(arg, long));
+    flags.any(|arg| matches!(arg.get_action(), ArgAction::Append))
+        || command.get_subcommands().any(|command| takes_list(command, long))
 }
 
 fn with_default(command: Command, long: &str, values: &[String]) -> Command {

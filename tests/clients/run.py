@@ -26,7 +26,7 @@ def main(storymem: str, bundle: str, work: str) -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     validate()
-    clients = [python(work / "python"), typescript(work / "typescript"), go(work / "go")]
+    clients = [python(work / "python"), typescript(work / "typescript"), go(work / "go"), openai()]
     with tempfile.TemporaryDirectory() as data:
         key = output(storymem, "keys", "add", "--owner", "clients", "--data-dir", data).strip()
         service = subprocess.Popen(
@@ -85,6 +85,11 @@ def go(work: Path):
     run(BIN / "go", "build", "-o", "use", "use.go", cwd=work,
         env={"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOCACHE": str(work / "cache")})
     return "Go", [work / "use"]
+
+
+def openai():
+    """OpenAI's own client, which is not generated from our document: `/v1/videos`."""
+    return "OpenAI", [sys.executable, HERE / "openai" / "use.py"]
 
 
 def run(*command, cwd=None, env=None, path=None, quiet=False) -> None:

@@ -33,7 +33,7 @@ const FULL: Profile = Profile { rows: 60, columns: 104, frames: 3 + 21, tokens: 
 fn graphs(manifest: &Manifest, lowering: &dyn Lowering, profile: Profile) -> Vec<Graph> {
     let Profile { rows, columns, frames, tokens } = profile;
     let grid = LatentGrid { frames, height: rows, width: columns };
-    let Nets { text_encoder, transformer, vae: autoencoder } = &manifest.nets;
+    let Nets { text_encoder, transformer, vae: autoencoder, clip } = &manifest.nets;
     let mut graphs = Vec::new();
     let mut add = |net: Net, prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| {
         let tensors = manifest.tensors(net);
@@ -95,7 +95,7 @@ fn full_size(dtype: Dtype) -> Manifest {
         latents_mean: vec![0.0; 16],
         latents_std: vec![1.0; 16],
     };
-    Manifest { nets: Nets { text_encoder, transformer, vae }, ..manifest("tiny", dtype) }
+    Manifest { nets: Nets { text_encoder, transformer, vae, clip: Some(clip) }, ..manifest("tiny", dtype) }
 }
 
 fn proto(graph: &Graph) -> &GraphProto {

@@ -8,7 +8,7 @@ use super::{BundleVariant, Dtype, Manifest};
 use crate::graph::{Builder, CpuLowering, DataType, Graph};
 use crate::models::vae::{Chunk, SPATIAL, TEMPORAL};
 use crate::models::wan::LatentGrid;
-use crate::models::{Net, umt5, vae, wan};
+use crate::models::{Net, clip, umt5, vae, wan};
 
 /// The graphs of every net at the manifest's default size, length and number of memory frames.
 pub(super) fn default_profile(manifest: &Manifest) -> Vec<Graph> {
@@ -35,6 +35,9 @@ pub(super) fn default_profile(manifest: &Manifest) -> Vec<Graph> {
     for chunk in [Chunk::First, Chunk::Next] {
         add(Net::Vae, "", &|g| vae::encode(g, &nets.vae, chunk, rows, columns));
         add(Net::Vae, "", &|g| vae::decode(g, &nets.vae, chunk, rows, columns));
+    }
+    if let Some(config) = &nets.clip {
+        add(Net::Clip, "", &|g| clip::embed(g, config));
     }
     graphs
 }

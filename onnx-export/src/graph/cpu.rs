@@ -5,7 +5,7 @@
 //! does: 800 MB at 4096 tokens and 12 heads), and opset 23 brings fused RMS norms and rotary embeddings.
 
 use super::builder::Attribute::{Float, Int, Ints, Text};
-use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, Value};
+use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, QUICK_GELU, Value};
 
 const CONTRIB: &str = "com.microsoft";
 
@@ -65,8 +65,12 @@ impl Lowering for CpuLowering {
         g.node("Gelu", &[x], &[("approximate", Text("tanh"))], DataType::F32, x.shape())
     }
 
+    fn quick_gelu(&self, g: &mut Builder<'_>, x: &Value) -> Value {
+        sigmoid_gated(g, x, QUICK_GELU)
+    }
+
     fn silu(&self, g: &mut Builder<'_>, x: &Value) -> Value {
-        g.node_in(CONTRIB, "QuickGelu", &[Some(x)], &[("alpha", Float(1.0))], DataType::F32, x.shape())
+        sigmoid_gated(g, x, 1.0)
     }
 
     fn rotary(&self, g: &mut Builder<'_>, x: &Value, cos: &Value, sin: &Value, heads: usize) -> Value {
@@ -115,4 +119,9 @@ impl Lowering for CpuLowering {
             [("kernel_shape", ints(kernel)), ("strides", ints(spec.strides)), ("pads", ints(spec.pads))];
         g.node("Conv", &[x, &weight, &bias], &attributes, DataType::F32, &shape)
     }
+}
+
+/// `x * sigmoid(alpha x)`.
+fn sigmoid_gated(g: &mut Builder<'_>, x: &Value, alpha: f32) -> Value {
+    g.node_in(CONTRIB, "QuickGelu", &[Some(x)], &[("alpha", Float(alpha))], DataType::F32, x.shape())
 }
