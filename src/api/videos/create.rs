@@ -68,7 +68,7 @@ pub async fn create_video(
     match app.queue.submit_in(&job, caller.room(app.limits.queued_jobs), None).await? {
         Submitted::Queued(row, _) => {
             tracing::info!(job.id = %row.id, job.owner = row.origin.owner, "a video was queued");
-            Ok(Json(super::view(&app, row)))
+            Ok(Json(super::view(&app, *row)))
         }
         // Without a key there is no answer from before.
         Submitted::Before(answer) => Err(Problem::internal(&std::io::Error::other(answer))),
