@@ -18,6 +18,7 @@ SCRIPT = {
 
 def tell(page: Page, script: str, steps: str = "4") -> None:
     """Asks for a story."""
+    page.get_by_role("button", name="Start over").click()
     page.get_by_role("radio", name="A story").check()
     page.get_by_label("Script", exact=True).fill(script)
     page.locator("#memory input").set_input_files([image("memory_0"), image("memory_1")])
@@ -67,7 +68,7 @@ def test_what_is_remembered_can_be_pinned_dropped_and_added_to(page: Page, servi
     tiles = card.locator("[data-part=memory] .tile")
     expect(tiles.first.locator("img")).to_have_attribute("alt", "given at the start")
     count = tiles.count()
-    assert count > 2
+    assert count >= 2
 
     def memory() -> list[dict]:
         [entry] = page.request.get(f"{service.base}/stories").json()["items"]
@@ -121,21 +122,20 @@ def test_a_story_is_cancelled_and_deleted(page: Page):
 
 
 def test_a_script_that_is_wrong_says_where(page: Page):
-    tell(page, "{scenes: [{scene_num: 1, video_prompts: ['One.', ''], cut: [true]}]}")
     script = page.get_by_label("Script", exact=True)
-    expect(script).to_have_attribute("aria-invalid", "true")
     errors = page.locator("#form-errors li")
-    expect(errors.filter(has_text="Script, scene 1, video prompt 2:")).to_have_count(1)
-    expect(errors.filter(has_text="Script, scene 1, cut:")).to_have_count(1)
-    errors.first.get_by_role("button").click()
-    expect(script).to_be_focused()
-
-    script.fill("{scenes: [")
-    page.get_by_role("button", name="Make story").click()
-    expect(errors).to_have_count(1)
-    script.fill("")
-    page.get_by_role("button", name="Make story").click()
-    expect(errors).to_contain_text("paste a script, open a file, or start from the example")
+    for text, words in [
+        ("{scenes: [{scene_num: 1, video_prompts: ['One.', ''], cut: [true, true]}]}", "Script, scene 1, video prompt 2: must be"),
+        ("{scenes: [{scene_num: 1, video_prompts: ['One.', 'Two.'], cut: [true]}]}", "Script, scene 1, cut: "),
+        ("{scenes: [", "Script: is not JSON5"),
+        ("", "Script: paste a script, open a file, or start from the example"),
+    ]:
+        tell(page, text)
+        expect(errors).to_have_count(1)
+        expect(errors).to_contain_text(words)
+        expect(script).to_have_attribute("aria-invalid", "true")
+        errors.get_by_role("button").click()
+        expect(script).to_be_focused()
 
 
 def test_a_story_is_readable_everywhere(open_page):
