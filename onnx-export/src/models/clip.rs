@@ -10,7 +10,7 @@ use crate::graph::{AttentionSpec, Builder, DataType::F32, Graph, Value, WeightSp
 /// Mean of each colour, subtracted from pixels in [0, 1].
 pub const MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
 /// Standard deviation of each colour, by which they are divided then.
-pub const STD: [f32; 3] = [0.268_629_54, 0.261_302_58, 0.275_777_11];
+pub const STD: [f32; 3] = [0.268_629_54, 0.261_302_6, 0.275_777_1];
 
 /// Dimensions of a vision tower.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

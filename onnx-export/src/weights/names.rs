@@ -101,7 +101,7 @@ impl Naming {
     /// Whether a checkpoint may hold `name` although the net has no use for it.
     fn ignores(self, name: &str) -> bool {
         let ignored = |part: &&str| name.starts_with(*part) || name.ends_with(*part);
-        self == Self::Clip && CLIP_IGNORED.iter().any(|part| ignored(part))
+        self == Self::Clip && CLIP_IGNORED.iter().any(ignored)
     }
 }
 
