@@ -145,6 +145,7 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
+    use onnx_export::bundle::Dtype;
     use onnx_export::graph::CannLowering;
 
     use super::*;
@@ -162,38 +163,14 @@ mod tests {
 
     #[test]
     fn the_full_size_model_fits_a_device_of_64_gib_and_streams_on_one_of_24() {
+        let manifest = Manifest::a14b(BundleVariant::Mi2v, Dtype::F16);
         let profile: Profile = "832x480x81x10".parse().unwrap();
-        for stage in profile.stages(&full_size(), &CannLowering::default()).unwrap() {
+        for stage in profile.stages(&manifest, &CannLowering::default()).unwrap() {
             let demand = Demand::of(&stage);
             let roomy = Plan::new(demand.clone(), 60 << 30).unwrap();
             assert_eq!(roomy.moved_per_pass(), 0, "{}: {roomy}", stage.name);
             let tight = Plan::new(demand, 22 << 30).unwrap();
             assert_eq!(tight.moved_per_pass() > 0, stage.name == "transformer", "{}: {tight}", stage.name);
         }
-    }
-
-    fn full_size() -> Manifest {
-        let mut manifest = onnx_export::demo::manifest();
-        let nets = &mut manifest.nets;
-        nets.text_encoder = umt5::Umt5Config {
-            vocab_size: 256_384,
-            d_model: 4096,
-            d_kv: 64,
-            d_ff: 10_240,
-            num_heads: 64,
-            num_layers: 24,
-            ..nets.text_encoder.clone()
-        };
-        nets.transformer = wan::WanConfig {
-            dim: 5120,
-            ffn_dim: 13_824,
-            freq_dim: 256,
-            text_dim: 4096,
-            num_heads: 40,
-            num_layers: 40,
-            ..nets.transformer.clone()
-        };
-        nets.vae.base_dim = 96;
-        manifest
     }
 }

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use onnx_export::bundle::{Dtype, Manifest, Nets};
+use onnx_export::bundle::{BundleVariant, Dtype, Manifest, Nets};
 use onnx_export::graph::cann::{
     Attention, FLASH_ATTENTION, OPSET, Precision, Problem, is_registered, provider_report,
 };
 use onnx_export::graph::{AttentionSpec, Builder, CannLowering, CpuLowering, DataType, Graph, Lowering};
-use onnx_export::models::umt5::Umt5Config;
-use onnx_export::models::vae::{Chunk, VaeConfig};
-use onnx_export::models::wan::{LatentGrid, WanConfig};
+use onnx_export::models::vae::Chunk;
+use onnx_export::models::wan::LatentGrid;
 use onnx_export::models::{Net, umt5, vae, wan};
 use onnx_export::proto::{GraphProto, OperatorSetIdProto, tensor_shape_proto::dimension};
 
@@ -63,39 +62,7 @@ fn manifest(tree: &str, dtype: Dtype) -> Manifest {
 
 /// Wan2.2-I2V-A14B.
 fn full_size(dtype: Dtype) -> Manifest {
-    let text_encoder = Umt5Config {
-        vocab_size: 256_384,
-        d_model: 4096,
-        d_kv: 64,
-        d_ff: 10_240,
-        num_heads: 64,
-        num_layers: 24,
-        relative_attention_num_buckets: 32,
-        relative_attention_max_distance: 128,
-        layer_norm_epsilon: 1e-6,
-    };
-    let transformer = WanConfig {
-        dim: 5120,
-        ffn_dim: 13_824,
-        freq_dim: 256,
-        text_dim: 4096,
-        in_dim: 36,
-        out_dim: 16,
-        num_heads: 40,
-        num_layers: 40,
-        eps: 1e-6,
-        text_len: 512,
-    };
-    let vae = VaeConfig {
-        base_dim: 96,
-        z_dim: 16,
-        dim_mult: vec![1, 2, 4, 4],
-        num_res_blocks: 2,
-        temperal_downsample: vec![false, true, true],
-        latents_mean: vec![0.0; 16],
-        latents_std: vec![1.0; 16],
-    };
-    Manifest { nets: Nets { text_encoder, transformer, vae }, ..manifest("tiny", dtype) }
+    Manifest::a14b(BundleVariant::Mi2v, dtype)
 }
 
 fn proto(graph: &Graph) -> &GraphProto {
