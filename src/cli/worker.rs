@@ -15,7 +15,7 @@ use crate::config::{
 use crate::engine::{Device, Runtime};
 use crate::pipeline::{Generator as _, ShotPipeline, StopToken};
 use crate::queue::{Queue, SystemClock};
-use crate::worker::{self, Model, Worker};
+use crate::worker::{self, Model, Worker, stall};
 
 /// Takes jobs from the queue and makes them on one device. `storymem serve` starts one for each device.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,11 +74,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let storage = args.data.open()?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
+    let device = args.device.to_string();
+    let name = args.name.clone().unwrap_or_else(|| worker::new_name(&device));
+    if let Some(limit) = args.work.stall() {
+        runtime.spawn(stall::watch(queue.clone(), name.clone(), args.device, limit));
+    }
     let stop = StopToken::default();
     runtime.spawn(stop_on(shutdown.clone(), stop.clone()));
     let mut models = open(&args, &stop)?;
-    let device = args.device.to_string();
-    let name = args.name.unwrap_or_else(|| worker::new_name(&device));
     let worker = Worker {
         name,
         device,

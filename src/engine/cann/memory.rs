@@ -14,7 +14,7 @@ use ort::sys::{
 };
 use ort::value::DynValue;
 
-use super::acl::{Acl, AclError, Address, is_exhausted};
+use super::acl::{Acl, AclError, Address};
 use crate::engine::{Bytes, Device, EngineError};
 
 /// The number by which ONNX Runtime knows the maker of the device. By name alone it does not find the device's memory.
@@ -215,7 +215,7 @@ impl Memory {
         };
         let result = choose().and_then(|()| call(&self.acl));
         result.map_err(|reason| {
-            if !reason.code.is_some_and(is_exhausted) {
+            if !reason.is_exhausted() {
                 self.set_failed();
             }
             EngineError::Acl { device: Device::Cann(self.device), reason }

@@ -31,6 +31,7 @@ pub use survey::{Ascend, NpuFacts};
 pub(super) use weights::DeviceWeights;
 
 use super::residency::{Demand, Plan, Stage, TooSmall, graph_bytes};
+use super::calls::{self, Kind};
 use super::{
     Bytes, Device, DeviceOptions, EngineError, Held, Runtime, StopToken, Tensor, Weights, flash_attention,
 };
@@ -100,7 +101,8 @@ impl Npu {
             return Err(refuse(reason));
         }
         // A first session loads the provider and initialises CANN, or says why that can't be.
-        let probe = session(runtime, options.lowering, id, &probe().to_bytes());
+        let begin = || session(runtime, options.lowering, id, &probe().to_bytes());
+        let probe = calls::note(Kind::Long, || "the start of CANN".into(), begin);
         drop(probe.map_err(|error| {
             let failure = acl.failure_in(error.message());
             refuse(failure.map_or_else(|| error.message().trim().to_owned(), |failure| failure.to_string()))
@@ -247,6 +249,7 @@ impl OnNpu {
                 session.run_binding_with_options(&binding, options)?;
                 // The provider waits for the device at the end of a run; should one not, the results would be read
                 // too early.
+        let kind = if self.has_run { Kind::Short } else { Kind::Long };
                 binding.synchronize_outputs()
             })
         };
@@ -255,6 +258,7 @@ impl OnNpu {
         } else {
             let free = || self.npu.memory.call(|acl| acl.memory_info()).map(|(free, _)| free);
             let before = free()?;
+        let mut run = || calls::note(kind, || format!("graph `{}`", spec.name), &mut run);
             // A run that was stopped ended in order, with what it had compiled written.
             let whole = |result: &Result<Result<(), ort::Error>, EngineError>| !matches!(result, Ok(Err(_)));
             let result = self.npu.cache.first_run(&self.key, run, whole)?;
