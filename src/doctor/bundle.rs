@@ -186,9 +186,8 @@ pub fn show_plan(stages: &[Stage], profile: &Profile, budget: Option<Bytes>) -> 
 
 /// Bytes of the largest value that is handed from graph to graph.
 fn largest_activation(stage: &Stage) -> u64 {
-    let graphs = stage.graphs.iter().chain(stage.layers.iter().map(|(graph, _)| graph));
     let ports = |graph: &GraphSpec| graph.inputs.iter().chain(&graph.outputs).map(|port| port.bytes()).max();
-    graphs.filter_map(ports).max().unwrap_or(0)
+    stage.all_graphs().filter_map(ports).max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod device;
 mod error;
 mod flash_attention;
 pub mod residency;
+mod rows;
 mod runtime;
 mod session;
 mod stop;
@@ -23,8 +24,8 @@ mod tensor;
 mod weights;
 
 pub use bytes::Bytes;
-pub use cann::{AclError, Ascend, NpuFacts};
 pub use calls::{Overdue, end_process, overdue};
+pub use cann::{AclError, Ascend, NpuFacts};
 pub use device::{Device, DeviceOptions};
 pub use error::EngineError;
 pub use residency::{Held, Stage};

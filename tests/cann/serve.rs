@@ -119,7 +119,7 @@ async fn a_posted_job_becomes_the_video_that_the_command_line_makes_on_the_devic
     };
     // Everything was compiled when the worker warmed up.
     let log = machine.log();
-    assert_eq!(log.count("aclgrphBuildModel"), 10);
+    assert_eq!(log.count("aclgrphBuildModel"), 11);
     assert!(video == generated(&machine, folder.path()));
     assert_eq!(machine.log().count("aclgrphBuildModel"), 0);
 }

@@ -2,58 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use onnx_export::bundle::{BundleVariant, Dtype, Manifest, Nets};
+use onnx_export::bundle::{BundleVariant, Dtype, Manifest, shot_graphs};
 use onnx_export::graph::cann::{
     Attention, FLASH_ATTENTION, OPSET, Precision, Problem, is_registered, provider_report,
 };
-use onnx_export::graph::{AttentionSpec, Builder, CannLowering, CpuLowering, DataType, Graph, Lowering};
-use onnx_export::models::vae::Chunk;
+use onnx_export::graph::{AttentionSpec, Builder, CannLowering, CpuLowering, DataType, Graph};
 use onnx_export::models::wan::LatentGrid;
-use onnx_export::models::{Net, umt5, vae, wan};
 use onnx_export::proto::{GraphProto, OperatorSetIdProto, tensor_shape_proto::dimension};
 
 use super::common::{TREES, exported};
 use super::{CHUNKED, EXACT, FLASH};
 
-/// A shot's size: latent rows and columns, latent frames with memory.
-#[derive(Clone, Copy)]
-struct Profile {
-    rows: usize,
-    columns: usize,
-    frames: usize,
-    tokens: usize,
-}
-
-const SMALL: Profile = Profile { rows: 6, columns: 4, frames: 3, tokens: 64 };
-/// 832x480, 81 frames, three memory frames, the longest prompt.
-const FULL: Profile = Profile { rows: 60, columns: 104, frames: 3 + 21, tokens: 512 };
-
-/// Every graph a shot runs.
-fn graphs(manifest: &Manifest, lowering: &dyn Lowering, profile: Profile) -> Vec<Graph> {
-    let Profile { rows, columns, frames, tokens } = profile;
-    let grid = LatentGrid { frames, height: rows, width: columns };
-    let Nets { text_encoder, transformer, vae: autoencoder } = &manifest.nets;
-    let mut graphs = Vec::new();
-    let mut add = |net: Net, prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| {
-        let tensors = manifest.tensors(net);
-        let stored = |name: &str| {
-            let name = format!("{prefix}{name}");
-            DataType::from(tensors.iter().find(|tensor| tensor.name == name).unwrap().dtype)
-        };
-        graphs.push(build(Builder::new(lowering, &stored)));
-    };
-    add(Net::TextEncoder, &umt5::layer_prefix(0), &|g| umt5::layer(g, text_encoder, tokens));
-    add(Net::TextEncoder, "", &|g| umt5::final_norm(g, text_encoder, tokens));
-    add(Net::TransformerHigh, "", &|g| wan::context(g, transformer));
-    add(Net::TransformerHigh, "", &|g| wan::prologue(g, transformer, grid));
-    add(Net::TransformerHigh, &wan::block_prefix(0), &|g| wan::block(g, transformer, grid));
-    add(Net::TransformerHigh, "", &|g| wan::epilogue(g, transformer, grid));
-    for chunk in [Chunk::First, Chunk::Next] {
-        add(Net::Vae, "", &|g| vae::encode(g, autoencoder, chunk, rows, columns));
-        add(Net::Vae, "", &|g| vae::decode(g, autoencoder, chunk, rows, columns));
-    }
-    graphs
-}
+const SMALL: LatentGrid = LatentGrid { frames: 3, height: 6, width: 4 };
+/// 832x480, 81 frames, three memory frames.
+const FULL: LatentGrid = LatentGrid { frames: 3 + 21, height: 60, width: 104 };
 
 fn manifest(tree: &str, dtype: Dtype) -> Manifest {
     let (bundle, _folder) = exported(tree, false, &[]);
@@ -77,7 +39,7 @@ fn count(graph: &Graph, operator: &str) -> usize {
 fn cann_would_take_every_graph_of_every_lowering_bundle_and_size() {
     let by_memory = CannLowering { attention: Attention::Chunked { queries: usize::MAX }, ..FLASH };
     for name in ["A14B"].into_iter().chain(TREES) {
-        let profile = if name == "A14B" { FULL } else { SMALL };
+        let grid = if name == "A14B" { FULL } else { SMALL };
         for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
             let manifest = if name == "A14B" { full_size(dtype) } else { manifest(name, dtype) };
             for lowering in [FLASH, CHUNKED, EXACT, by_memory] {
@@ -88,7 +50,7 @@ fn cann_would_take_every_graph_of_every_lowering_bundle_and_size() {
                     }
                     _ => lowering,
                 };
-                for graph in graphs(&manifest, &lowering, profile) {
+                for graph in shot_graphs(&manifest, &lowering, grid) {
                     let what = format!("{name} {} {lowering} {}", dtype.name(), graph.name);
                     assert_eq!(provider_report(&graph), [], "{what}");
                     let imports: Vec<_> =
@@ -112,7 +74,7 @@ fn flash_attention_is_used_where_it_can_be() {
     let uses = |manifest: &Manifest, lowering: CannLowering| -> Vec<(String, usize)> {
         let used =
             |graph: Graph| Some((graph.name.clone(), count(&graph, FLASH_ATTENTION))).filter(|(_, n)| *n > 0);
-        graphs(manifest, &lowering, FULL).into_iter().filter_map(used).collect()
+        shot_graphs(manifest, &lowering, FULL).into_iter().filter_map(used).collect()
     };
     let f16 = full_size(Dtype::F16);
     assert_eq!(uses(&f16, FLASH), [("wan_block".to_owned(), 2)]);
@@ -165,15 +127,16 @@ fn scores_of_a_chunk_stay_within_a_gibibyte() {
     let manifest = full_size(Dtype::F16);
     let lowering = CannLowering { attention: Attention::Chunked { queries: usize::MAX }, ..FLASH };
     let block =
-        graphs(&manifest, &lowering, FULL).into_iter().find(|graph| graph.name == "wan_block").unwrap();
-    // Self-attention: 40 heads, 24 * 30 * 52 keys, chunks of 176 queries; cross-attention over 512 keys in three.
-    assert_eq!(count(&block, "Softmax"), 37_440usize.div_ceil(176) + 3);
+        shot_graphs(&manifest, &lowering, FULL).into_iter().find(|graph| graph.name == "wan_block").unwrap();
+    // A tenth of the tokens at a time. Self-attention: 40 heads, 24 * 30 * 52 keys, chunks of 176 queries; cross-attention
+    // over 512 keys.
+    assert_eq!(count(&block, "Softmax"), 3744usize.div_ceil(176) + 1);
 }
 
 #[test]
 fn the_cpus_graphs_would_be_refused() {
     let manifest = manifest("tiny", Dtype::F32);
-    for graph in graphs(&manifest, &CpuLowering, SMALL) {
+    for graph in shot_graphs(&manifest, &CpuLowering, SMALL) {
         let problems = provider_report(&graph);
         assert!(problems.contains(&Problem::Domain("com.microsoft".into())), "{}", graph.name);
         let unknown = |problem: &Problem| matches!(problem, Problem::Operator { opset: 23, .. });
