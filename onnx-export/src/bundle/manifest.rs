@@ -42,6 +42,28 @@ impl Manifest {
     /// The format this version of the software reads and writes.
     pub const FORMAT: u32 = 1;
 
+    /// Of a bundle of Wan2.2-A14B with StoryMem's adapter, but for its files: what can be said of one before there is one.
+    pub fn a14b(variant: BundleVariant, dtype: Dtype) -> Self {
+        Self {
+            format: Self::FORMAT,
+            name: "Wan2.2-A14B".into(),
+            variant,
+            random_weights: false,
+            dtype,
+            nets: Nets {
+                text_encoder: Umt5Config::xxl(),
+                transformer: WanConfig::a14b(variant.in_dim()),
+                vae: VaeConfig::wan(),
+                clip: Some(ClipConfig::vit_b_32()),
+            },
+            sampling: SamplingDefaults::for_variant(variant),
+            lora: Vec::new(),
+            sources: Vec::new(),
+            files: Vec::new(),
+            licences: Vec::new(),
+        }
+    }
+
     /// The tensors of `net`'s weight file, in order: exactly those its graphs take.
     pub fn tensors(&self, net: Net) -> Vec<StoredTensor> {
         self.nets.weights(net).into_iter().map(|spec| StoredTensor::new(net, spec, self.dtype)).collect()

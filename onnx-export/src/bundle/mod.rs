@@ -18,6 +18,7 @@ mod sampling;
 mod writer;
 
 pub use digest::sha256_file;
+pub use graphs::shot_graphs;
 pub use layout::{ALIGNMENT, StoredTensor};
 pub use manifest::{BundleVariant, Dtype, FileDigest, Guidance, LoraFacts, Manifest, Nets, SamplingDefaults};
 pub use open::{Bundle, BundleError, WeightFile};

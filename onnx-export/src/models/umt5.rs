@@ -35,6 +35,23 @@ pub struct Umt5Config {
     pub layer_norm_epsilon: f32,
 }
 
+impl Umt5Config {
+    /// UMT5-XXL, as Wan 2.2 uses it (`text_encoder/config.json` of Wan2.2-I2V-A14B-Diffusers).
+    pub fn xxl() -> Self {
+        Self {
+            vocab_size: 256_384,
+            d_model: 4096,
+            d_kv: 64,
+            d_ff: 10_240,
+            num_heads: 64,
+            num_layers: 24,
+            relative_attention_num_buckets: 32,
+            relative_attention_max_distance: 128,
+            layer_norm_epsilon: 1e-6,
+        }
+    }
+}
+
 /// Every weight of the encoder under its `transformers` name, in the order in which they are used.
 pub fn weights(config: &Umt5Config) -> Vec<WeightSpec> {
     let embedding = WeightSpec { name: EMBEDDING.into(), shape: vec![config.vocab_size, config.d_model] };

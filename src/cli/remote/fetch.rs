@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{ServerArgs, block_on};
 use crate::config::absolute_path;
+use crate::files;
 
 /// Keeps the video of a job that has succeeded.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,7 +36,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 pub(super) async fn save(client: &Client, id: Uuid, out: &Path) -> anyhow::Result<()> {
     let wrong = || format!("can't write `{}`", out.display());
     let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut aside = tempfile::NamedTempFile::new_in(folder).with_context(wrong)?;
+    let mut aside = files::to_keep(".partial-").tempfile_in(folder).with_context(wrong)?;
     let bytes = client.video(id, aside.as_file_mut()).await?;
     aside.as_file().sync_all().with_context(wrong)?;
     aside.persist(out).with_context(wrong)?;
