@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::describe::{file_name, licences, name, warnings};
 use super::experts::Experts;
-use super::{ExportError, ExportOptions};
+use super::{AdapterFile, ExportError, ExportOptions};
 use crate::bundle::{BundleVariant, LoraFacts, Manifest, Nets, SamplingDefaults, StoredTensor};
 use crate::graph::WeightSpec;
 use crate::models::Net;
 use crate::weights::checkpoint::Checkpoint;
 use crate::weights::config::{self, Fields};
-use crate::weights::lora::{Adapter, LoraScale};
+use crate::weights::lora::Adapter;
 use crate::weights::matching::{KeyReport, assign};
 use crate::weights::names::{NameTable, Naming};
 
@@ -167,15 +167,15 @@ impl NetPlan {
         };
         let specs = nets.weights(net);
         let names = table(net, nets, &specs);
-        let mut open = |path: &Path, scale, strength| -> Result<(), ExportError> {
-            self.adapters.push(Adapter::open(path, scale, strength, &names, &specs)?);
-            Ok(())
-        };
-        if let Some(folder) = &options.lora {
-            open(&folder.join(story_file), options.lora_scale, 1.0)?;
-        }
-        for adapter in options.adapters.iter().filter(|adapter| adapter.net == net) {
-            open(&adapter.path, LoraScale::Plain, adapter.strength)?;
+        let story = options.lora.iter().map(|folder| AdapterFile {
+            path: folder.join(story_file),
+            net,
+            scale: Some(options.lora_scale),
+            strength: 1.0,
+        });
+        let further = options.adapters.iter().filter(|adapter| adapter.net == net).cloned();
+        for request in story.chain(further) {
+            self.adapters.push(Adapter::open(&request, &names, &specs)?);
         }
         let merged: std::collections::BTreeSet<usize> =
             self.adapters.iter().flat_map(Adapter::weights).collect();
@@ -194,8 +194,18 @@ fn table(net: Net, nets: &Nets, specs: &[WeightSpec]) -> NameTable {
 }
 
 fn facts(net: Net, adapter: &Adapter) -> LoraFacts {
-    let (ranks, scales) = adapter.ranks_and_scales().into_iter().unzip();
-    LoraFacts { file: file_name(adapter.path()), net, ranks, scales, merged: adapter.weights().len() }
+    let groups = adapter.groups();
+    LoraFacts {
+        file: file_name(adapter.path()),
+        net,
+        rule: adapter.rule(),
+        strength: adapter.strength(),
+        ranks: groups.iter().map(|group| group.rank).collect(),
+        alphas: groups.iter().map(|group| group.alpha).collect(),
+        scales: groups.iter().map(|group| group.scale).collect(),
+        merged: adapter.weights().len(),
+        unused: adapter.image_branch_keys(),
+    }
 }
 
 fn check_fit(nets: &Nets, variant: BundleVariant) -> Result<(), ExportError> {

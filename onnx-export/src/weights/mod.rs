@@ -12,8 +12,10 @@
 pub mod checkpoint;
 pub mod config;
 pub mod file;
+mod format;
 pub mod lora;
 pub mod matching;
 pub mod merge;
 pub mod names;
+mod unique;
 pub mod values;

@@ -119,6 +119,11 @@ impl NameTable {
         self.positions.get(name).copied()
     }
 
+    /// Every name in either convention, with the position of its tensor among the specs.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
+        self.positions.iter().map(|(name, &i)| (name.as_str(), i))
+    }
+
     /// The position among the specs of the tensor of which `name` is a tied duplicate.
     pub fn tied(&self, name: &str) -> Option<usize> {
         self.tied.get(name).copied()
