@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::describe::{file_name, licences, name, warnings};
+use super::describe::{adapter_warnings, file_name, licences, name, warnings};
 use super::experts::Experts;
 use super::{AdapterFile, ExportError, ExportOptions};
 use crate::bundle::{BundleVariant, LoraFacts, Manifest, Nets, SamplingDefaults, StoredTensor};
@@ -49,6 +49,7 @@ impl Plan {
         if let (BundleVariant::T2v, Some(lora)) = (variant, &options.lora) {
             return Err(ExportError::LoraOnT2v(lora.clone()));
         }
+        check_layout(components)?;
         let experts = Experts::open(&options.transformer, components)?;
         let text_folder = components.join("text_encoder");
         let vae_folder = components.join("vae");
@@ -101,7 +102,8 @@ impl Plan {
             sources.extend(plan.checkpoint.sources().map(Path::to_owned));
             sources.extend(plan.adapters.iter().map(|adapter| adapter.path().to_owned()));
         }
-        let warnings = warnings(options, &manifest);
+        let mut warnings = warnings(options, &manifest);
+        warnings.extend(plans.iter().flat_map(|plan| adapter_warnings(options, plan)));
         Ok(Self { manifest, nets: plans, tokenizer, sources, warnings })
     }
 
@@ -206,6 +208,21 @@ fn facts(net: Net, adapter: &Adapter) -> LoraFacts {
         merged: adapter.weights().len(),
         unused: adapter.image_branch_keys(),
     }
+}
+
+/// Refuses Wan's own release, whose text encoder and autoencoder are pickles, with what to use instead.
+fn check_layout(components: &Path) -> Result<(), ExportError> {
+    if components.join("text_encoder").is_dir() {
+        return Ok(());
+    }
+    let is_original = ["models_t5_umt5-xxl-enc-bf16.pth", "Wan2.1_VAE.pth"];
+    let problem = if is_original.iter().any(|name| components.join(name).exists()) {
+        "is Wan's own release, whose text encoder and autoencoder are PyTorch pickles; give `--components` the release in \
+         diffusers' format (Wan2.2-I2V-A14B-Diffusers)"
+    } else {
+        "holds no `text_encoder`; give `--components` the folder of a release in diffusers' format"
+    };
+    Err(ExportError::Layout { folder: components.into(), problem: problem.into() })
 }
 
 fn check_fit(nets: &Nets, variant: BundleVariant) -> Result<(), ExportError> {

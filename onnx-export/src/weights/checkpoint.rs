@@ -201,7 +201,7 @@ impl Checkpoint {
     }
 
     /// Every tensor, of whatever type, file by file.
-    pub fn raw(&self) -> impl Iterator<Item = RawTensor<'_>> {
+    pub fn raw(&self) -> impl Iterator<Item = RawTensor<'_>> + Clone {
         self.files.iter().flat_map(TensorFile::raw)
     }
 
@@ -254,7 +254,8 @@ fn read_index(index: &Path) -> Result<BTreeMap<String, String>, CheckpointError>
     }
     let text = std::fs::read(index).map_err(|reason| CheckpointError::Read { path: index.into(), reason })?;
     let invalid = |reason: String| CheckpointError::Index { index: index.into(), reason };
-    let Index { weight_map: UniqueMap(weight_map) } = serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
+    let Index { weight_map: UniqueMap(weight_map) } =
+        serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
     match weight_map.values().find(|shard| Path::new(shard).file_name() != Some(shard.as_ref())) {
         Some(shard) => Err(invalid(format!("`{shard}` is not a plain file name"))),
         None if weight_map.is_empty() => Err(invalid("it lists no tensor".into())),

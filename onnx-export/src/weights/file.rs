@@ -172,7 +172,7 @@ impl TensorFile {
     }
 
     /// The error that the first tensor of a type that we do not read is, if there is one.
-    pub(super) fn first_unsupported(&self) -> Option<FileError> {
+    pub(crate) fn first_unsupported(&self) -> Option<FileError> {
         let first = self.tensors.iter().find(|tensor| readable(tensor.dtype).is_none())?;
         Some(self.unsupported(&first.name))
     }
@@ -224,7 +224,7 @@ impl TensorFile {
     }
 
     /// Every tensor in file order.
-    pub fn raw(&self) -> impl ExactSizeIterator<Item = RawTensor<'_>> {
+    pub fn raw(&self) -> impl ExactSizeIterator<Item = RawTensor<'_>> + Clone {
         self.tensors.iter().map(|entry| self.raw_view(entry))
     }
 

@@ -8,11 +8,11 @@ use std::path::Path;
 
 /// A file format that we know and do not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Foreign {
+pub(crate) struct Foreign {
     /// What the file is, with its article.
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
     /// What to do instead.
-    pub(super) remedy: &'static str,
+    pub(crate) remedy: &'static str,
 }
 
 const PICKLE: Foreign = Foreign {
@@ -46,10 +46,10 @@ const MAGIC: &[(&[u8], Foreign)] = &[
 ];
 
 /// Extensions under which weights are kept in formats that we do not read.
-pub(super) const TWINS: &[&str] = &["pth", "pt", "bin", "ckpt", "gguf"];
+pub(crate) const TWINS: &[&str] = &["pth", "pt", "bin", "ckpt", "gguf"];
 
 /// What a file that begins with `head` is, if it is something that we know.
-pub(super) fn recognise(head: &[u8]) -> Option<Foreign> {
+pub(crate) fn recognise(head: &[u8]) -> Option<Foreign> {
     // A safetensors file begins with the length of its header, far below 2^40, and the header's brace.
     let is_safetensors = head.get(5..9) == Some(b"\0\0\0{");
     let known = MAGIC.iter().find(|(magic, _)| !is_safetensors && head.starts_with(magic));
@@ -57,7 +57,7 @@ pub(super) fn recognise(head: &[u8]) -> Option<Foreign> {
 }
 
 /// What a file is by its name, if it holds weights in a format that we do not read.
-pub(super) fn by_name(path: &Path) -> Option<Foreign> {
+pub(crate) fn by_name(path: &Path) -> Option<Foreign> {
     match path.extension()?.to_str()? {
         "gguf" => Some(GGUF),
         end if TWINS.contains(&end) => Some(PICKLE),
@@ -75,7 +75,10 @@ mod tests {
             (b"PK\x03\x04\0\0\x08\x08archive/data.pkl".as_slice(), "a PyTorch pickle"),
             (b"\x80\x02\x8a\nl\xfc", "a PyTorch pickle"),
             (b"GGUF\x03\0\0\0\x04\0\0\0", "a GGUF file"),
-            (b"version https://git-lfs.example/spec/v1\noid sha256:", "a Git LFS pointer and not the file itself"),
+            (
+                b"version https://git-lfs.example/spec/v1\noid sha256:",
+                "a Git LFS pointer and not the file itself",
+            ),
             (b"<!DOCTYPE html><html>", "a web page"),
             (b"{\"weight_map\": {", "a JSON file"),
         ] {

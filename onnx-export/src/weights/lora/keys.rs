@@ -126,8 +126,7 @@ impl<'a> Key<'a> {
         let is_part = |part: &&str| {
             self.module.split('.').any(|segment| {
                 segment == *part
-                    || (self.is_flat()
-                        && segment.strip_suffix(part).is_some_and(|rest| rest.ends_with('_')))
+                    || (self.is_flat() && segment.strip_suffix(part).is_some_and(|rest| rest.ends_with('_')))
                     || (self.is_flat() && segment.starts_with(&format!("{part}_")))
             })
         };
@@ -267,7 +266,8 @@ mod tests {
             assert_eq!(Key::parse(key), Some(Key { prefix, module, form, role }), "{key}");
             assert_eq!(other_kind(key), None, "{key}");
         }
-        for key in ["blocks.1.ffn.2.weight", "step", "lora_A.weight", "lora_unet_.alpha", "blocks.0.q.lora_C.weight"]
+        for key in
+            ["blocks.1.ffn.2.weight", "step", "lora_A.weight", "lora_unet_.alpha", "blocks.0.q.lora_C.weight"]
         {
             assert_eq!(Key::parse(key), None, "{key}");
         }

@@ -9,6 +9,7 @@
 
 mod error;
 mod keys;
+mod origin;
 mod pair;
 mod request;
 mod scale;
@@ -27,6 +28,7 @@ use crate::graph::WeightSpec;
 use crate::models::Net;
 
 pub use error::LoraError;
+pub use origin::made_for;
 pub use request::AdapterFile;
 pub use scale::LoraScale;
 
@@ -140,6 +142,11 @@ impl Adapter {
     pub fn update(&self, position: usize) -> Result<Option<LowRank>, LoraError> {
         self.pairs.get(&position).map(|pair| pair.read(&self.file)).transpose()
     }
+}
+
+/// Whether `key` belongs to an adapter of some kind, be it one that we can't merge.
+pub(super) fn is_adapter_key(key: &str) -> bool {
+    Key::parse(key).is_some_and(|key| key.role != Role::Alpha) || keys::other_kind(key).is_some()
 }
 
 /// The keys of a file by the weight they belong to.

@@ -156,7 +156,9 @@ mod tests {
 
     #[test]
     fn an_alpha_is_read_from_whatever_number_holds_it() {
-        let of = |dtype, shape: &[usize], bytes: &[u8]| scalar(&RawTensor { name: "x.alpha", dtype, shape, bytes });
+        let of = |dtype, shape: &[usize], bytes: &[u8]| {
+            scalar(&RawTensor { name: "x.alpha", dtype, shape, bytes })
+        };
         for (dtype, bytes) in [
             (FileDtype::F64, 16f64.to_le_bytes().to_vec()),
             (FileDtype::F32, 16f32.to_le_bytes().to_vec()),

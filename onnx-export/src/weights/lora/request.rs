@@ -70,7 +70,16 @@ mod tests {
             assert_eq!(text.parse::<AdapterFile>().unwrap().scale, Some(scale), "{text}");
         }
         for text in [
-            "", "folder", "@high=1", "x@both=1", "x@high", "x@high=", "x@low=inf", "x@low=nan", "x@low:rs=1", "x@low=0",
+            "",
+            "folder",
+            "@high=1",
+            "x@both=1",
+            "x@high",
+            "x@high=",
+            "x@low=inf",
+            "x@low=nan",
+            "x@low:rs=1",
+            "x@low=0",
             "x@low=-0",
         ] {
             assert!(text.parse::<AdapterFile>().is_err(), "{text}");

@@ -92,7 +92,9 @@ mod tests {
 
     #[test]
     fn is_recorded_as_it_is_told() {
-        for scale in [LoraScale::RankStabilised, LoraScale::Plain, LoraScale::Fixed(-0.1), LoraScale::Fixed(2.0)] {
+        for scale in
+            [LoraScale::RankStabilised, LoraScale::Plain, LoraScale::Fixed(-0.1), LoraScale::Fixed(2.0)]
+        {
             let json = serde_json::to_string(&scale).unwrap();
             assert_eq!(serde_json::from_str::<LoraScale>(&json).unwrap(), scale, "{json}");
         }

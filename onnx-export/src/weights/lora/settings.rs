@@ -58,7 +58,8 @@ impl Settings {
         } else if path.ends_with(PEFT[0]) && path.with_file_name(PEFT[1]).exists() {
             let text = std::fs::read(path.with_file_name(PEFT[1]))
                 .map_err(|e| problem(format!("can't be read from `{}` ({e})", PEFT[1])))?;
-            serde_json::from_slice(&text).map_err(|e| problem(format!("are damaged in `{}` ({e})", PEFT[1])))?
+            serde_json::from_slice(&text)
+                .map_err(|e| problem(format!("are damaged in `{}` ({e})", PEFT[1])))?
         } else {
             return Ok(None);
         };
@@ -128,7 +129,9 @@ mod tests {
         assert_eq!(settings.alpha("blocks.0.self_attn.q", 8), Ok(Some(16.0)));
         assert_eq!(settings.alpha("blocks.1.ffn.0", 4), Ok(Some(2.5)));
         assert_eq!(settings.alpha("blocks.11.ffn.0", 4), Ok(Some(16.0)));
-        assert!(settings.alpha("blocks.1.ffn.0", 8).unwrap_err().contains("tell rank 4 for `blocks.1.ffn.0`"));
+        assert!(
+            settings.alpha("blocks.1.ffn.0", 8).unwrap_err().contains("tell rank 4 for `blocks.1.ffn.0`")
+        );
         assert_eq!(settings.alpha("blocks.1.self_ffn.0", 8), Ok(Some(16.0)));
     }
 
