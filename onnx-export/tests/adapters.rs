@@ -93,8 +93,8 @@ fn a_file_for_both_experts_is_taken_apart() {
     let path = tree.path("both.safetensors");
     write_raw(&path, &both, None);
     tree.options.lora = None;
-    let scale = Some(LoraScale::RankStabilised);
-    let request = |net| AdapterFile { path: path.clone(), net, scale, strength: 1.0 };
+    let rule = Some(LoraScale::RankStabilised);
+    let request = |net| AdapterFile { path: path.clone(), net, rule, strength: 1.0 };
     tree.options.adapters = vec![request(Net::TransformerHigh), request(Net::TransformerLow)];
     assert_eq!(tree.bundle_files(), reference);
     let warnings = |tree: &Tree| Plan::check(&tree.options).unwrap().warnings().join("\n");
@@ -203,13 +203,22 @@ fn settings_that_come_with_an_adapter_are_followed() {
         std::fs::write(tree.path("further/adapter_config.json"), peft).unwrap();
         "further/adapter_model.safetensors"
     };
-    let export = |prepare: &dyn Fn(&mut Tree) -> &'static str, scale| {
+    let export = |prepare: &dyn Fn(&mut Tree) -> &'static str, rule| {
         let mut tree = Tree::new();
         let path = prepare(&mut tree);
         tree.options.adapters =
-            vec![AdapterFile { path: tree.path(path), net: Net::TransformerLow, scale, strength: 0.5 }];
+            vec![AdapterFile { path: tree.path(path), net: Net::TransformerLow, rule, strength: 0.5 }];
         facts(&tree)
     };
+    let sources = {
+        let mut tree = Tree::new();
+        let path = beside(&mut tree);
+        let path = tree.path(path);
+        tree.options.adapters =
+            vec![AdapterFile { path, net: Net::TransformerLow, rule: None, strength: 1.0 }];
+        tree.export().unwrap().manifest.sources
+    };
+    assert!(sources.iter().any(|source| source.path.ends_with("further/adapter_config.json")), "{sources:?}");
     let peft = export(&beside, None);
     assert_eq!((peft.rule, peft.strength), (LoraScale::RankStabilised, 0.5));
     assert_eq!(peft.alphas, [Some(2.0), Some(8.0)]);
@@ -231,7 +240,7 @@ fn adapters_lie_on_top_of_each_other() {
     let request = |net, file, strength| AdapterFile {
         path: path(file),
         net,
-        scale: Some(LoraScale::Fixed(1.0)),
+        rule: Some(LoraScale::Fixed(1.0)),
         strength,
     };
     let adapters =
@@ -285,7 +294,7 @@ fn keys_for_an_image_branch_are_counted_and_change_nothing() {
 fn an_adapter_of_the_other_expert_by_its_name_is_warned_of() {
     let mut tree = Tree::new();
     let request =
-        AdapterFile { path: tree.path(FILES[0]), net: Net::TransformerLow, scale: None, strength: 1.0 };
+        AdapterFile { path: tree.path(FILES[0]), net: Net::TransformerLow, rule: None, strength: 1.0 };
     tree.options.adapters = vec![request];
     let warnings = Plan::check(&tree.options).unwrap().warnings().join("\n");
     assert!(warnings.contains("looks like an adapter for the high-noise expert"), "{warnings}");

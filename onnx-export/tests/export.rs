@@ -374,8 +374,8 @@ fn further_adapters_are_merged_into_their_expert_alone() {
     let path = tree.path("storymem/Wan2.2-MI2V-A14B/backbone_low_noise.safetensors");
     tree.options.lora = None;
     tree.options.adapters = vec![
-        AdapterFile { path: path.clone(), net: Net::TransformerLow, scale: None, strength: 0.5 },
-        AdapterFile { path, net: Net::TransformerLow, scale: None, strength: 1.5 },
+        AdapterFile { path: path.clone(), net: Net::TransformerLow, rule: None, strength: 0.5 },
+        AdapterFile { path, net: Net::TransformerLow, rule: None, strength: 1.5 },
     ];
     let bundle = tree.bundle();
     let expected = {

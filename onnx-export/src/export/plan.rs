@@ -16,6 +16,9 @@ use crate::weights::lora::Adapter;
 use crate::weights::matching::{KeyReport, assign};
 use crate::weights::names::{NameTable, Naming};
 
+/// StoryMem's adapters, the one for high noise first.
+const STORY_FILES: [&str; 2] = ["backbone_high_noise.safetensors", "backbone_low_noise.safetensors"];
+
 /// An export of which everything is known but the values.
 #[derive(Debug)]
 pub struct Plan {
@@ -49,7 +52,8 @@ impl Plan {
         if let (BundleVariant::T2v, Some(lora)) = (variant, &options.lora) {
             return Err(ExportError::LoraOnT2v(lora.clone()));
         }
-        check_layout(components)?;
+        check_components(components)?;
+        options.lora.as_deref().map_or(Ok(()), check_story)?;
         let experts = Experts::open(&options.transformer, components)?;
         let text_folder = components.join("text_encoder");
         let vae_folder = components.join("vae");
@@ -100,7 +104,7 @@ impl Plan {
         for plan in &mut plans {
             manifest.lora.extend(plan.add_adapters(options, &manifest.nets)?);
             sources.extend(plan.checkpoint.sources().map(Path::to_owned));
-            sources.extend(plan.adapters.iter().map(|adapter| adapter.path().to_owned()));
+            sources.extend(plan.adapters.iter().flat_map(Adapter::sources).map(Path::to_owned));
         }
         let mut warnings = warnings(options, &manifest);
         warnings.extend(plans.iter().flat_map(|plan| adapter_warnings(options, plan)));
@@ -162,9 +166,10 @@ impl NetPlan {
     /// Opens the adapters that are for this net.
     fn add_adapters(&mut self, options: &ExportOptions, nets: &Nets) -> Result<Vec<LoraFacts>, ExportError> {
         let net = self.report.net;
+        let [high, low] = STORY_FILES;
         let story_file = match net {
-            Net::TransformerHigh => "backbone_high_noise.safetensors",
-            Net::TransformerLow => "backbone_low_noise.safetensors",
+            Net::TransformerHigh => high,
+            Net::TransformerLow => low,
             Net::TextEncoder | Net::Vae => return Ok(Vec::new()),
         };
         let specs = nets.weights(net);
@@ -172,7 +177,7 @@ impl NetPlan {
         let story = options.lora.iter().map(|folder| AdapterFile {
             path: folder.join(story_file),
             net,
-            scale: Some(options.lora_scale),
+            rule: Some(options.lora_scale),
             strength: 1.0,
         });
         let further = options.adapters.iter().filter(|adapter| adapter.net == net).cloned();
@@ -211,7 +216,7 @@ fn facts(net: Net, adapter: &Adapter) -> LoraFacts {
 }
 
 /// Refuses Wan's own release, whose text encoder and autoencoder are pickles, with what to use instead.
-fn check_layout(components: &Path) -> Result<(), ExportError> {
+fn check_components(components: &Path) -> Result<(), ExportError> {
     if components.join("text_encoder").is_dir() {
         return Ok(());
     }
@@ -223,6 +228,21 @@ fn check_layout(components: &Path) -> Result<(), ExportError> {
         "holds no `text_encoder`; give `--components` the folder of a release in diffusers' format"
     };
     Err(ExportError::Layout { folder: components.into(), problem: problem.into() })
+}
+
+/// Refuses a folder that holds neither of StoryMem's adapters, converted or not.
+fn check_story(folder: &Path) -> Result<(), ExportError> {
+    let is_there =
+        |name: &&str| [folder.join(name), folder.join(name).with_extension("pth")].iter().any(|p| p.exists());
+    if STORY_FILES.iter().any(is_there) {
+        return Ok(());
+    }
+    let problem = format!(
+        "holds neither `{}` nor `{}`; give `--lora` the folder of one variant, such as `Wan2.2-MI2V-A14B`, or an adapter \
+         as `FILE@high=STRENGTH`",
+        STORY_FILES[0], STORY_FILES[1]
+    );
+    Err(ExportError::Layout { folder: folder.into(), problem })
 }
 
 fn check_fit(nets: &Nets, variant: BundleVariant) -> Result<(), ExportError> {

@@ -65,7 +65,7 @@ impl AdapterReport {
         let specs = wan::weights(&config);
         let names = NameTable::new(Naming::Transformer, &specs);
         let open = |net| {
-            let request = AdapterFile { path: file.path().into(), net, scale: None, strength: 1.0 };
+            let request = AdapterFile { path: file.path().into(), net, rule: None, strength: 1.0 };
             Adapter::open(&request, &names, &specs)
         };
         let adapter = match open(Net::TransformerHigh) {

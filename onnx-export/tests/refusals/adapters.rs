@@ -135,7 +135,7 @@ fn adapters_that_do_not_fit() {
                 rename(tree, PREFIX, "transformer_2.");
                 let path = tree.path(LORA);
                 tree.options.adapters =
-                    vec![AdapterFile { path, net: Net::TransformerHigh, scale: None, strength: 1.0 }];
+                    vec![AdapterFile { path, net: Net::TransformerHigh, rule: None, strength: 1.0 }];
             },
             says: &["is for the low-noise expert", "@low=STRENGTH"],
         },

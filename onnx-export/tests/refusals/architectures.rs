@@ -212,19 +212,24 @@ fn weights_of_another_net_beside_the_right_config() {
             what: "the 5B model",
             change: |tree| reshape(tree, HIGH, "patch_embedding.weight", &[64, 48, 1, 2, 2]),
             says: &[
-                "high_noise_model` holds the transformer of Wan2.2-TI2V-5B",
+                "high_noise_model/model.safetensors` holds the transformer of Wan2.2-TI2V-5B",
                 "use a transformer of Wan2.2-I2V-A14B",
             ],
         },
         Case {
             what: "VACE",
             change: |tree| reshape(tree, HIGH, "vace_blocks.0.after_proj.weight", &[1]),
-            says: &["high_noise_model` holds a Wan VACE transformer (by `vace_blocks.0.after_proj.weight`)"],
+            says: &[
+                "high_noise_model/model.safetensors` holds a Wan VACE transformer (by `vace_blocks.0.after_proj.weight`)",
+            ],
         },
         Case {
             what: "Animate",
             change: |tree| reshape(tree, HIGH, "face_adapter.fuser_blocks.0.linear1_q.weight", &[1]),
-            says: &["high_noise_model` holds the transformer of Wan2.2-Animate-14B", "use a transformer"],
+            says: &[
+                "high_noise_model/model.safetensors` holds the transformer of Wan2.2-Animate-14B",
+                "use a transformer",
+            ],
         },
         Case {
             what: "the autoencoder of 5B",
@@ -248,7 +253,7 @@ fn weights_of_another_net_beside_the_right_config() {
                 tree.rewrite(HIGH, Dtype::F32, |tensors| tensors);
                 std::fs::write(tree.path(HIGH).join("model.safetensors"), adapter).unwrap();
             },
-            says: &["high_noise_model` holds a LoRA adapter", "use a transformer"],
+            says: &["high_noise_model/model.safetensors` holds a LoRA adapter", "use a transformer"],
         },
     ]);
 }

@@ -184,6 +184,14 @@ fn files_that_do_not_make_a_checkpoint() {
             says: &["backbone_low_noise.pth` is a PyTorch pickle", "docs/weights.md"],
         },
         Case {
+            what: "the folder above StoryMem's variants",
+            change: |tree| tree.options.lora = Some(tree.path("storymem")),
+            says: &[
+                "storymem` holds neither `backbone_high_noise.safetensors` nor",
+                "such as `Wan2.2-MI2V-A14B`",
+            ],
+        },
+        Case {
             what: "Wan's own release for the components",
             change: |tree| {
                 std::fs::write(tree.path("base_i2v/Wan2.1_VAE.pth"), "").unwrap();

@@ -16,7 +16,7 @@ mod scale;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::keys::{Key, Modules, Role};
 use self::pair::{Keys, Pair};
@@ -36,6 +36,7 @@ pub use scale::LoraScale;
 #[derive(Debug)]
 pub struct Adapter {
     file: TensorFile,
+    settings: Option<PathBuf>,
     rule: LoraScale,
     strength: f64,
     pairs: BTreeMap<usize, Pair>,
@@ -66,7 +67,7 @@ impl Adapter {
         let settings = Settings::read(&file)?;
         let stated = settings.as_ref().is_some_and(|settings| settings.use_rslora);
         let default = if stated { LoraScale::RankStabilised } else { LoraScale::Plain };
-        let rule = request.scale.unwrap_or(default);
+        let rule = request.rule.unwrap_or(default);
 
         let Sorted { found, patterns, image_branch, other_expert } =
             sort(&file, request.net, &Modules::new(names))?;
@@ -89,12 +90,18 @@ impl Adapter {
             }
         }
         let strength = request.strength;
-        Ok(Self { file, rule, strength, pairs, patterns, image_branch, other_expert })
+        let settings = settings.and_then(|settings| settings.file);
+        Ok(Self { file, settings, rule, strength, pairs, patterns, image_branch, other_expert })
     }
 
     /// The file.
     pub fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Every file the adapter consists of, that with its settings included.
+    pub fn sources(&self) -> impl Iterator<Item = &Path> {
+        self.settings.as_deref().into_iter().chain([self.path()])
     }
 
     /// The rule that made the scales.
@@ -130,7 +137,10 @@ impl Adapter {
     /// The ranks, alphas and scales that occur, each combination once, ascending by rank.
     pub fn groups(&self) -> Vec<LoraGroup> {
         let mut groups: Vec<LoraGroup> = self.pairs.values().map(Pair::group).collect();
-        groups.sort_by(|a, b| a.rank.cmp(&b.rank).then(a.scale.total_cmp(&b.scale)));
+        let alpha = |group: &LoraGroup| group.alpha.unwrap_or(group.rank as f64);
+        groups.sort_by(|a, b| {
+            a.rank.cmp(&b.rank).then(a.scale.total_cmp(&b.scale)).then(alpha(a).total_cmp(&alpha(b)))
+        });
         groups.dedup();
         groups
     }

@@ -15,7 +15,7 @@ pub struct AdapterFile {
     /// The expert it is for.
     pub net: Net,
     /// The rule of its scale; without one, that which the adapter's own settings name, else `alpha / rank`.
-    pub scale: Option<LoraScale>,
+    pub rule: Option<LoraScale>,
     /// What the scale is multiplied with.
     pub strength: f64,
 }
@@ -27,8 +27,8 @@ impl FromStr for AdapterFile {
         let parse = || {
             let (path, rest) = text.rsplit_once('@')?;
             let (target, strength) = rest.split_once('=')?;
-            let (expert, rule) = match target.split_once(':') {
-                Some((expert, rule)) => (expert, Some(rule)),
+            let (expert, told) = match target.split_once(':') {
+                Some((expert, told)) => (expert, Some(told)),
                 None => (target, None),
             };
             let net = match expert {
@@ -36,9 +36,9 @@ impl FromStr for AdapterFile {
                 "low" => Net::TransformerLow,
                 _ => return None,
             };
-            let scale = rule.map(str::parse).transpose().ok()?;
+            let rule = told.map(str::parse).transpose().ok()?;
             let strength = strength.parse().ok().filter(|strength: &f64| strength.is_finite())?;
-            (!path.is_empty()).then(|| Self { path: path.into(), net, scale, strength })
+            (!path.is_empty()).then(|| Self { path: path.into(), net, rule, strength })
         };
         let adapter = parse().ok_or_else(|| {
             format!(
@@ -61,13 +61,13 @@ mod tests {
     fn is_parsed_from_the_right() {
         let adapter: AdapterFile = "a@b=c/x.safetensors@low=-0.5".parse().unwrap();
         let path = PathBuf::from("a@b=c/x.safetensors");
-        assert_eq!(adapter, AdapterFile { path, net: Net::TransformerLow, scale: None, strength: -0.5 });
-        for (text, scale) in [
+        assert_eq!(adapter, AdapterFile { path, net: Net::TransformerLow, rule: None, strength: -0.5 });
+        for (text, rule) in [
             ("x@high:rslora=1", LoraScale::RankStabilised),
             ("x@high:plain=1", LoraScale::Plain),
             ("x@high:0.25=1", LoraScale::Fixed(0.25)),
         ] {
-            assert_eq!(text.parse::<AdapterFile>().unwrap().scale, Some(scale), "{text}");
+            assert_eq!(text.parse::<AdapterFile>().unwrap().rule, Some(rule), "{text}");
         }
         for text in [
             "",

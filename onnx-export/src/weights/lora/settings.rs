@@ -5,8 +5,10 @@
 //! twice its strength, so it is read, and what it asks for beyond a pair of factors is refused.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::LoraError;
 use crate::weights::file::TensorFile;
@@ -23,6 +25,9 @@ const REGEX: &[char] = &['\\', '*', '+', '?', '[', ']', '(', ')', '{', '}', '|',
 /// PEFT's settings, as far as they say what is to be added to a weight.
 #[derive(Debug, Deserialize)]
 pub(super) struct Settings {
+    /// The file that they stand in, if it is not the adapter's own.
+    #[serde(skip)]
+    pub(super) file: Option<PathBuf>,
     peft_type: Option<String>,
     #[serde(default)]
     r: Option<usize>,
@@ -45,21 +50,20 @@ impl Settings {
     pub(super) fn read(file: &TensorFile) -> Result<Option<Self>, LoraError> {
         let path = file.path();
         let problem = |problem: String| LoraError::Settings { path: path.into(), problem };
+        let damaged = |e: serde_json::Error| problem(format!("are damaged ({e})"));
+        let beside = path.with_file_name(PEFT[1]);
         let settings: Self = if let Some(text) = file.metadata().get(DIFFUSERS.0) {
-            let fields: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_str(text).map_err(|e| problem(format!("are damaged ({e})")))?;
+            let fields: Map<String, Value> = serde_json::from_str(text).map_err(damaged)?;
             let bare = |name: String| {
                 let rest = DIFFUSERS.1.iter().find_map(|prefix| name.strip_prefix(prefix));
                 rest.map_or_else(|| name.clone(), str::to_owned)
             };
             let fields = fields.into_iter().map(|(name, value)| (bare(name), value)).collect();
-            serde_json::from_value(serde_json::Value::Object(fields))
-                .map_err(|e| problem(format!("are damaged ({e})")))?
-        } else if path.ends_with(PEFT[0]) && path.with_file_name(PEFT[1]).exists() {
-            let text = std::fs::read(path.with_file_name(PEFT[1]))
+            serde_json::from_value(Value::Object(fields)).map_err(damaged)?
+        } else if path.ends_with(PEFT[0]) && beside.exists() {
+            let text = std::fs::read(&beside)
                 .map_err(|e| problem(format!("can't be read from `{}` ({e})", PEFT[1])))?;
-            serde_json::from_slice(&text)
-                .map_err(|e| problem(format!("are damaged in `{}` ({e})", PEFT[1])))?
+            Self { file: Some(beside), ..serde_json::from_slice(&text).map_err(damaged)? }
         } else {
             return Ok(None);
         };
