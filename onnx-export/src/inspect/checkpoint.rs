@@ -137,7 +137,7 @@ impl Expected {
                 Self { net: Net::TextEncoder, naming: Naming::TextEncoder, specs, against, names }
             }
             Kind::Vae => {
-                let config = fields.as_ref().map(config::vae).transpose()?.unwrap_or_else(VaeConfig::wan21);
+                let config = fields.as_ref().map(config::vae).transpose()?.unwrap_or_else(VaeConfig::wan);
                 let naming = Naming::Vae { res_blocks: config.num_res_blocks };
                 let (specs, names) = (vae::weights(&config), ["diffusers", "Wan"]);
                 Self { net: Net::Vae, naming, specs, against, names }
