@@ -10,7 +10,6 @@ pub mod doctor;
 pub mod export;
 pub mod generate;
 pub mod inspect;
-pub mod inspect;
 mod interrupt;
 pub mod keys;
 pub mod openapi;

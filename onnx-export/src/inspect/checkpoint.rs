@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::facts::{FileReport, TensorsReport, licence};
 use crate::graph::WeightSpec;
 use crate::models::Net;
+use crate::models::clip::{self, ClipConfig};
 use crate::models::umt5::{self, Umt5Config};
 use crate::models::vae::{self, VaeConfig};
 use crate::models::wan::{self, WanConfig};
@@ -141,6 +142,11 @@ impl Expected {
                 let naming = Naming::Vae { res_blocks: config.num_res_blocks };
                 let (specs, names) = (vae::weights(&config), ["diffusers", "Wan"]);
                 Self { net: Net::Vae, naming, specs, against, names }
+            }
+            Kind::Clip => {
+                let config = fields.as_ref().map(config::clip).transpose()?.unwrap_or_else(ClipConfig::vit_b_32);
+                let (specs, names) = (clip::weights(&config), ["transformers", "transformers"]);
+                Self { net: Net::Clip, naming: Naming::Clip, specs, against, names }
             }
             Kind::Adapter | Kind::Other | Kind::Unknown => return Ok(None),
         }))

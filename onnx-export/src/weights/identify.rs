@@ -20,6 +20,8 @@ pub enum Kind {
     TextEncoder,
     /// A Wan autoencoder.
     Vae,
+    /// CLIP, or its vision tower.
+    Clip,
     /// A LoRA adapter.
     Adapter,
     /// A net of another family or task.
@@ -56,8 +58,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("double_blocks", "a transformer of Flux or HunyuanVideo"),
     ("transformer_blocks", "a transformer of another family"),
     ("input_blocks", "a Stable Diffusion model"),
-    ("text_model", "a CLIP model"),
-    ("vision_model", "a CLIP model"),
+    ("text_model", "a text tower of CLIP"),
 ];
 
 /// Judges the checkpoint that consists of `tensors`.
@@ -65,6 +66,13 @@ pub fn identify<'a>(tensors: impl Iterator<Item = RawTensor<'a>> + Clone) -> Ide
     let identity = |kind, what: &str, supported| Identity { kind, what: what.into(), supported };
     if tensors.clone().any(|tensor| is_adapter_key(tensor.name)) {
         return identity(Kind::Adapter, "a LoRA adapter", true);
+    }
+    if let Some(tower) = tensors.clone().find(|tensor| tensor.name.starts_with("vision_model.")) {
+        // SigLIP has a vision tower of the same names, and pools with a head of its own.
+        return match tensors.clone().find(|tensor| tensor.name.starts_with("vision_model.head.")) {
+            None => identity(Kind::Clip, "CLIP's vision tower", true),
+            Some(_) => identity(Kind::Other, &format!("a SigLIP model (by `{}`)", tower.name), false),
+        };
     }
     let has_part = |name: &str, part: &str| name.split('.').any(|segment| segment == part);
     let other = OTHERS.iter().find_map(|(part, what)| {
@@ -193,6 +201,14 @@ mod tests {
             ),
             (&[("lora_unet_blocks_0_ffn_0.lora_down.weight", &[1, 1])], Kind::Adapter, "LoRA", true),
             (&[("lycoris_blocks_0_ffn_0.lokr_w1", &[1, 1])], Kind::Adapter, "LoRA", true),
+            (&[("vision_model.embeddings.class_embedding", &[768])], Kind::Clip, "CLIP", true),
+            (
+                &[("vision_model.head.probe", &[1]), ("vision_model.post_layernorm.weight", &[1])],
+                Kind::Other,
+                "SigLIP",
+                false,
+            ),
+            (&[("text_model.final_layer_norm.weight", &[1])], Kind::Other, "text tower", false),
             (&[("something", &[1])], Kind::Unknown, "do not know", false),
         ] {
             let (found, what, is_supported) = of(tensors);

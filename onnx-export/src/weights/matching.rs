@@ -109,6 +109,7 @@ fn other_architecture(net: Net, checkpoint: &Checkpoint) -> Option<String> {
         Net::TextEncoder => Kind::TextEncoder,
         Net::TransformerHigh | Net::TransformerLow => Kind::Transformer,
         Net::Vae => Kind::Vae,
+        Net::Clip => Kind::Clip,
     };
     let Identity { kind, what, supported } = identify(checkpoint.raw());
     let is_other = kind != Kind::Unknown && (kind != expected || !supported);
