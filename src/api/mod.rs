@@ -10,6 +10,7 @@
 mod accepted;
 mod access;
 pub mod catalog;
+mod codes;
 mod extract;
 mod health;
 mod jobs;

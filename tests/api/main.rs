@@ -24,6 +24,7 @@ mod metrics;
 mod openapi;
 mod references;
 mod retry;
+mod stories;
 mod trace;
 mod uploads;
 mod video;
