@@ -281,7 +281,7 @@ impl From<QueueError> for Problem {
             QueueError::QuotaSpent { .. } => {
                 Self::new(ErrorCode::QuotaSpent, error.to_string()).retry_after(FULL_SECONDS)
             }
-            QueueError::Database(cause) if is_busy(cause) => {
+            QueueError::Database(_) if error.is_busy() => {
                 tracing::warn!(error = %error, "the job database was busy for too long");
                 Self::new(ErrorCode::DatabaseBusy, ErrorCode::DatabaseBusy.meaning()).retry_after(1)
             }
@@ -291,17 +291,6 @@ impl From<QueueError> for Problem {
             }
             _ => Self::internal(&error),
         }
-    }
-}
-
-/// `SQLITE_BUSY` in any of its forms, or no connection free in time.
-fn is_busy(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::PoolTimedOut => true,
-        sqlx::Error::Database(cause) => {
-            cause.code().and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
-        }
-        _ => false,
     }
 }
 

@@ -31,6 +31,7 @@ mod recover;
 mod remove;
 mod retention;
 mod submit;
+mod turn;
 mod uploads;
 mod watcher;
 mod word;
@@ -46,7 +47,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{Connection as _, Sqlite, Transaction};
+use sqlx::{ConnectOptions as _, Connection as _, Sqlite, Transaction};
 use uuid::Uuid;
 
 use group::Group;
@@ -70,9 +71,6 @@ pub use workers::Worker;
 
 /// The schema, step by step.
 static MIGRATIONS: Migrator = sqlx::migrate!();
-
-/// How long a writer waits for another process's transaction.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a caller waits for a connection of its own process.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -167,6 +165,16 @@ pub enum QueueError {
     KeyReused,
 }
 
+impl QueueError {
+    /// Whether the database was held by others for too long.
+    pub fn is_busy(&self) -> bool {
+        match self {
+            Self::Database(cause) => matches!(**cause, sqlx::Error::PoolTimedOut) || turn::is_busy(cause),
+            _ => false,
+        }
+    }
+}
+
 impl From<sqlx::Error> for QueueError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(Arc::new(error))
@@ -218,26 +226,28 @@ impl Queue {
         let _turn = turn(path)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
-            .busy_timeout(BUSY_TIMEOUT)
+            .busy_timeout(turn::PATIENCE)
             .foreign_keys(true)
             .synchronous(SqliteSynchronous::Full)
             .pragma("wal_autocheckpoint", fold::PAGES_AT_MOST);
-        let writer = SqlitePoolOptions::new()
+        migrate(path, options.clone()).await?;
+        let pool = || {
+            SqlitePoolOptions::new()
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                // It would ask the connection's thread whether it lives, which takes as long as most of what is read.
+                .test_before_acquire(false)
+        };
+        let writer = pool()
             .max_connections(1)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .after_connect(|connection, _| Box::pin(turn::take_no_pauses(connection)))
             // When the disk is full, SQLite itself rolls back; sqlx's own attempt then fails, and its connection
             // would refuse to begin another transaction for ever. A fresh one takes its place.
             .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
-            .connect_with(options.clone().create_if_missing(true).journal_mode(SqliteJournalMode::Wal))
+            .connect_with(options.clone())
             .await
             .map_err(|e| of_opening(path, e))?;
-        MIGRATIONS.run(&writer).await.map_err(|e| match e {
-            MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_opening(path, e),
-            e => QueueError::Migrate(Arc::new(e)),
-        })?;
-        let reader = SqlitePoolOptions::new()
+        let reader = pool()
             .max_connections(READERS)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_with(options.clone().read_only(true))
             .await
             .map_err(|e| of_opening(path, e))?;
@@ -299,8 +309,19 @@ impl Queue {
     }
 
     async fn write(&self) -> Result<Transaction<'static, Sqlite>, QueueError> {
-        Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
+        Ok(turn::begin(&self.writer).await?)
     }
+}
+
+/// Makes the database if there is none, and brings its schema up to date.
+async fn migrate(path: &Path, options: SqliteConnectOptions) -> Result<(), QueueError> {
+    let options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
+    let mut connection = options.connect().await.map_err(|e| of_opening(path, e))?;
+    MIGRATIONS.run(&mut connection).await.map_err(|e| match e {
+        MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_opening(path, e),
+        e => QueueError::Migrate(Arc::new(e)),
+    })?;
+    connection.close().await.map_err(|e| of_opening(path, e))
 }
 
 /// What it means when the database can't be opened or looked over.
