@@ -223,7 +223,7 @@ impl Queue {
     /// When the file can't be opened, is no database, or belongs to a newer version of the program.
     pub async fn open(path: &Path, clock: Arc<dyn Clock>, policy: Policy) -> Result<Self, QueueError> {
         // Two processes that begin on the same new file would both make its tables.
-        let _turn = turn(path)?;
+        let _alone = alone(path)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .busy_timeout(turn::PATIENCE)
@@ -350,8 +350,8 @@ fn of_opening(path: &Path, cause: sqlx::Error) -> QueueError {
     QueueError::Open { path, cause: Arc::new(cause), remedy }
 }
 
-/// Waits until no other process opens the database; its turn ends when the file is closed.
-fn turn(database: &Path) -> Result<File, QueueError> {
+/// Waits until no other process opens the database, and keeps others waiting until the file is closed.
+fn alone(database: &Path) -> Result<File, QueueError> {
     let path = database.with_extension("lock");
     let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
     locked.map_err(|cause| QueueError::Lock { path, cause: cause.into() })
