@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions as _, Connection as _};
 
 use super::group::Group;
 use super::{Clock, Policy, Queue, QueueError, fold, turn};
@@ -92,12 +91,14 @@ impl Queue {
 /// Makes the database if there is none, and brings its schema up to date.
 async fn migrate(path: &Path, options: SqliteConnectOptions) -> Result<(), QueueError> {
     let options = options.create_if_missing(true).journal_mode(SqliteJournalMode::Wal);
-    let mut connection = options.connect().await.map_err(|e| of_opening(path, e))?;
-    MIGRATIONS.run(&mut connection).await.map_err(|e| match e {
+    let pool = SqlitePoolOptions::new().max_connections(1).connect_with(options).await;
+    let pool = pool.map_err(|e| of_opening(path, e))?;
+    MIGRATIONS.run(&pool).await.map_err(|e| match e {
         MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_opening(path, e),
         e => QueueError::Migrate(Arc::new(e)),
     })?;
-    connection.close().await.map_err(|e| of_opening(path, e))
+    pool.close().await;
+    Ok(())
 }
 
 /// What it means when the database can't be opened or looked over.
