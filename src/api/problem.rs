@@ -285,18 +285,13 @@ impl From<QueueError> for Problem {
                 tracing::warn!(error = %error, "the job database was busy for too long");
                 Self::new(ErrorCode::DatabaseBusy, ErrorCode::DatabaseBusy.meaning()).retry_after(1)
             }
-            QueueError::Database(cause) if is_full(cause) => {
+            QueueError::Database(_) if error.is_full() => {
                 tracing::error!(error = %error, "the disk is full");
                 Self::new(ErrorCode::DiskFull, ErrorCode::DiskFull.meaning())
             }
             _ => Self::internal(&error),
         }
     }
-}
-
-/// `SQLITE_FULL`.
-fn is_full(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Database(cause) if cause.code().as_deref() == Some("13"))
 }
 
 impl From<StorageError> for Problem {

@@ -162,6 +162,18 @@ impl QueueError {
             _ => false,
         }
     }
+
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        // SQLITE_FULL
+        matches!(self, Self::Database(cause) if result_code(cause) == Some(13))
+    }
+}
+
+/// The primary result code of SQLite, which is the low byte of the extended ones.
+fn result_code(error: &sqlx::Error) -> Option<u32> {
+    let code: u32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(code & 0xff)
 }
 
 impl From<sqlx::Error> for QueueError {

@@ -9,7 +9,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use super::group::Group;
-use super::{Clock, Policy, Queue, QueueError, fold, turn};
+use super::{Clock, Policy, Queue, QueueError, fold, result_code, turn};
 
 /// The schema, step by step.
 static MIGRATIONS: Migrator = sqlx::migrate!();
@@ -104,12 +104,7 @@ async fn migrate(path: &Path, options: SqliteConnectOptions) -> Result<(), Queue
 /// What it means when the database can't be opened or looked over.
 fn of_opening(path: &Path, cause: sqlx::Error) -> QueueError {
     let path = path.to_path_buf();
-    let code = match &cause {
-        sqlx::Error::Database(error) => error.code().and_then(|code| code.parse::<u32>().ok()),
-        _ => None,
-    };
-    // The primary result codes of SQLite are the low bytes of the extended ones.
-    let remedy = match code.map(|code| code & 0xff) {
+    let remedy = match result_code(&cause) {
         // SQLITE_CORRUPT, SQLITE_NOTADB
         Some(11 | 26) => return QueueError::Damaged { path, found: cause.to_string() },
         // SQLITE_ERROR: a statement does not fit the tables

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::SqlitePool;
 use sqlx::{Sqlite, SqliteConnection, Transaction};
 
+use super::result_code;
+
 /// How long a writer waits for another process's transaction.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -41,6 +43,5 @@ pub(super) async fn take_no_pauses(connection: &mut SqliteConnection) -> sqlx::R
 
 /// `SQLITE_BUSY` in any of its forms.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|cause| cause.code()?.parse::<u32>().ok());
-    code.is_some_and(|code| code & 0xff == 5)
+    result_code(error) == Some(5)
 }
