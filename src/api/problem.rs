@@ -178,33 +178,17 @@ impl From<QueueError> for Problem {
             QueueError::QuotaSpent { .. } => {
                 Self::new(ErrorCode::QuotaSpent, error.to_string()).retry_after(FULL_SECONDS)
             }
-            QueueError::Database(cause) if is_busy(cause) => {
+            QueueError::Database(_) if error.is_busy() => {
                 tracing::warn!(error = %error, "the job database was busy for too long");
                 Self::new(ErrorCode::DatabaseBusy, ErrorCode::DatabaseBusy.meaning()).retry_after(1)
             }
-            QueueError::Database(cause) if is_full(cause) => {
+            QueueError::Database(_) if error.is_full() => {
                 tracing::error!(error = %error, "the disk is full");
                 Self::new(ErrorCode::DiskFull, ErrorCode::DiskFull.meaning())
             }
             _ => Self::internal(&error),
         }
     }
-}
-
-/// `SQLITE_BUSY` in any of its forms, or no connection free in time.
-fn is_busy(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::PoolTimedOut => true,
-        sqlx::Error::Database(cause) => {
-            cause.code().and_then(|code| code.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
-        }
-        _ => false,
-    }
-}
-
-/// `SQLITE_FULL`.
-fn is_full(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Database(cause) if cause.code().as_deref() == Some("13"))
 }
 
 impl From<StorageError> for Problem {

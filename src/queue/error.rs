@@ -1,13 +1,13 @@
 //! What can go wrong.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use sqlx::migrate::MigrateError;
 use uuid::Uuid;
 
-use super::Status;
+use super::{Status, turn};
 
 /// Why the queue could not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -127,6 +127,28 @@ pub enum QueueError {
     KeyReused,
 }
 
+impl QueueError {
+    /// Whether the database was held by others for too long.
+    pub fn is_busy(&self) -> bool {
+        match self {
+            Self::Database(cause) => matches!(**cause, sqlx::Error::PoolTimedOut) || turn::is_busy(cause),
+            _ => false,
+        }
+    }
+
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        // SQLITE_FULL
+        matches!(self, Self::Database(cause) if result_code(cause) == Some(13))
+    }
+}
+
+/// The primary result code of SQLite, which is the low byte of the extended ones.
+pub(super) fn result_code(error: &sqlx::Error) -> Option<u32> {
+    let code: u32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(code & 0xff)
+}
+
 impl From<sqlx::Error> for QueueError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(Arc::new(error))
@@ -137,30 +159,4 @@ impl From<MigrateError> for QueueError {
     fn from(error: MigrateError) -> Self {
         Self::Migrate(Arc::new(error))
     }
-}
-
-/// What it means when the database can't be opened or looked over.
-pub(super) fn of_opening(path: &Path, cause: sqlx::Error) -> QueueError {
-    let path = path.to_path_buf();
-    let code = match &cause {
-        sqlx::Error::Database(error) => error.code().and_then(|code| code.parse::<u32>().ok()),
-        _ => None,
-    };
-    // The primary result codes of SQLite are the low bytes of the extended ones.
-    let remedy = match code.map(|code| code & 0xff) {
-        // SQLITE_CORRUPT, SQLITE_NOTADB
-        Some(11 | 26) => return QueueError::Damaged { path, found: cause.to_string() },
-        // SQLITE_ERROR: a statement does not fit the tables
-        Some(1) => "its tables are not those of this version of the program: use the one that wrote it",
-        // SQLITE_BUSY
-        Some(5) => "another process holds it: end that, or wait until it lets go",
-        // SQLITE_FULL
-        Some(13) => "the disk is full: make room",
-        // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN
-        Some(3 | 8 | 14) => "the folder and the file must be writable by this user",
-        // SQLITE_IOERR
-        Some(10) => "see that the disk is sound and has room, and that the folder is writable",
-        _ => "see whether this user can write there",
-    };
-    QueueError::Open { path, cause: Arc::new(cause), remedy }
 }

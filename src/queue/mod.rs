@@ -27,6 +27,7 @@ mod lease;
 mod made;
 mod measures;
 mod once;
+mod open;
 mod outbox;
 mod read;
 mod recover;
@@ -34,23 +35,19 @@ mod remove;
 mod retention;
 mod story;
 mod submit;
+mod turn;
 mod uploads;
 mod watcher;
 mod word;
 mod workers;
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{Connection as _, Sqlite, Transaction};
+use sqlx::sqlite::SqlitePool;
+use sqlx::{Sqlite, Transaction};
 
-use error::of_opening;
 use group::Group;
 
 pub use clock::{Clock, Millis, SystemClock};
@@ -73,18 +70,6 @@ pub use story::{
 pub use submit::{Answer, Room, Submitted};
 pub use watcher::{Subscription, Watcher};
 pub use workers::Worker;
-
-/// The schema, step by step.
-static MIGRATIONS: Migrator = sqlx::migrate!();
-
-/// How long a writer waits for another process's transaction.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a caller waits for a connection of its own process.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Connections for reading.
-const READERS: u32 = 4;
 
 /// The numbers that decide how patient the queue is, and how generous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,59 +101,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens the database at `path`, makes it if there is none, and brings its schema up to date.
-    ///
-    /// # Errors
-    /// When the file can't be opened, is no database, or belongs to a newer version of the program.
-    pub async fn open(path: &Path, clock: Arc<dyn Clock>, policy: Policy) -> Result<Self, QueueError> {
-        // Two processes that begin on the same new file would both make its tables.
-        let _turn = turn(path)?;
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .busy_timeout(BUSY_TIMEOUT)
-            .foreign_keys(true)
-            .synchronous(SqliteSynchronous::Full)
-            .pragma("wal_autocheckpoint", fold::PAGES_AT_MOST);
-        let writer = SqlitePoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            // When the disk is full, SQLite itself rolls back; sqlx's own attempt then fails, and its connection
-            // would refuse to begin another transaction for ever. A fresh one takes its place.
-            .before_acquire(|connection, _| Box::pin(async { Ok(!connection.is_in_transaction()) }))
-            .connect_with(options.clone().create_if_missing(true).journal_mode(SqliteJournalMode::Wal))
-            .await
-            .map_err(|e| of_opening(path, e))?;
-        MIGRATIONS.run(&writer).await.map_err(|e| match e {
-            MigrateError::Execute(e) | MigrateError::ExecuteMigration(e, _) => of_opening(path, e),
-            e => QueueError::Migrate(Arc::new(e)),
-        })?;
-        let reader = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_with(options.clone().read_only(true))
-            .await
-            .map_err(|e| of_opening(path, e))?;
-        let group = Group::start(writer.clone());
-        let folder = SqlitePoolOptions::new().max_connections(1).connect_lazy_with(options);
-        Ok(Self { writer, reader, group, folder, clock, policy, path: path.into() })
-    }
-
-    /// Looks the whole database over. To be called once, before anything relies on it: it takes a while where there
-    /// are very many jobs.
-    ///
-    /// # Errors
-    /// [`QueueError::Damaged`], or what reading fails with.
-    pub async fn check_whole(&self) -> Result<(), QueueError> {
-        let found: Vec<String> = sqlx::query_scalar("PRAGMA quick_check(5)")
-            .fetch_all(&self.reader)
-            .await
-            .map_err(|e| of_opening(&self.path, e))?;
-        if found != ["ok"] {
-            return Err(QueueError::Damaged { path: self.path.to_path_buf(), found: found.join("; ") });
-        }
-        Ok(())
-    }
-
     /// The present moment, by the queue's clock.
     pub fn now(&self) -> Millis {
         self.clock.now()
@@ -187,17 +119,6 @@ impl Queue {
         Ok(self.write().await?.rollback().await?)
     }
 
-    /// Sees that the schema is the one this program knows: another version may have changed it since.
-    ///
-    /// # Errors
-    /// [`QueueError::Schema`], or a database failure.
-    pub async fn check_schema(&self) -> Result<(), QueueError> {
-        let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default();
-        let latest = "SELECT COALESCE(MAX(version), 0) FROM _sqlx_migrations WHERE success";
-        let found: i64 = sqlx::query_scalar(latest).fetch_one(&self.reader).await?;
-        if found == known { Ok(()) } else { Err(QueueError::Schema { known, found }) }
-    }
-
     /// Closes the connections; the last process to do so folds the write-ahead log into the database.
     pub async fn close(&self) {
         self.reader.close().await;
@@ -206,13 +127,6 @@ impl Queue {
     }
 
     async fn write(&self) -> Result<Transaction<'static, Sqlite>, QueueError> {
-        Ok(self.writer.begin_with("BEGIN IMMEDIATE").await?)
+        Ok(turn::begin(&self.writer).await?)
     }
-}
-
-/// Waits until no other process opens the database; its turn ends when the file is closed.
-fn turn(database: &Path) -> Result<File, QueueError> {
-    let path = database.with_extension("lock");
-    let locked = File::create(&path).and_then(|file| file.lock().map(|()| file));
-    locked.map_err(|cause| QueueError::Lock { path, cause: cause.into() })
 }
