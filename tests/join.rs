@@ -40,7 +40,8 @@ fn moov(path: &Path) -> Moov {
     let file = fs::read(path).unwrap();
     let mut rest = &file[..];
     let mut next = || Any::decode_maybe(&mut rest).unwrap();
-    let (Some(Any::Ftyp(_)), Some(Any::Moov(moov)), Some(Any::Mdat(_)), None) = (next(), next(), next(), next())
+    let (Some(Any::Ftyp(_)), Some(Any::Moov(moov)), Some(Any::Mdat(_)), None) =
+        (next(), next(), next(), next())
     else {
         panic!("the file is not `ftyp`, `moov`, `mdat`");
     };
@@ -60,8 +61,11 @@ fn decoded_independently(path: &Path) -> Value {
 fn a_film_is_its_videos_one_after_the_other() {
     let folder = TempDir::new().unwrap();
     let videos = [moving(SIZE, 40, 10), noise(3), moving(SIZE, 1, 90), moving(SIZE, 33, 200)];
-    let parts: Vec<_> =
-        videos.iter().enumerate().map(|(n, video)| written(&folder, &format!("{n}.mp4"), video, 16)).collect();
+    let parts: Vec<_> = videos
+        .iter()
+        .enumerate()
+        .map(|(n, video)| written(&folder, &format!("{n}.mp4"), video, 16))
+        .collect();
     let film = folder.path().join("film.mp4");
     let facts = join(&film, &parts).unwrap();
     let bytes = fs::read(&film).unwrap();
@@ -77,20 +81,26 @@ fn a_film_is_its_videos_one_after_the_other() {
     let moov = moov(&film);
     let track = &moov.trak[0];
     assert_eq!((moov.mvhd.timescale, moov.mvhd.duration, track.mdia.mdhd.duration), (16_000, 77_000, 77_000));
-    let runs: Vec<_> = track.mdia.minf.stbl.stts.entries.iter().map(|run| (run.sample_count, run.sample_delta)).collect();
+    let runs: Vec<_> =
+        track.mdia.minf.stbl.stts.entries.iter().map(|run| (run.sample_count, run.sample_delta)).collect();
     assert_eq!(runs, [(77, 1000)]);
     let seen = decoded_independently(&film);
-    assert_eq!((&seen["frames"], &seen["rate"], &seen["duration"]), (&json!(77), &json!("16"), &json!("77/16")));
+    assert_eq!(
+        (&seen["frames"], &seen["rate"], &seen["duration"]),
+        (&json!(77), &json!("16"), &json!("77/16"))
+    );
     for (n, time) in seen["times"].as_array().unwrap().iter().enumerate() {
         let (over, under) = time.as_str().unwrap().split_once('/').unwrap_or((time.as_str().unwrap(), "1"));
         let time = over.parse::<f64>().unwrap() / under.parse::<f64>().unwrap();
         assert_eq!(time, n as f64 / 16.0);
     }
-    let keys: Vec<u64> = seen["key_frames"].as_array().unwrap().iter().map(|key| key.as_u64().unwrap()).collect();
+    let keys: Vec<u64> =
+        seen["key_frames"].as_array().unwrap().iter().map(|key| key.as_u64().unwrap()).collect();
     for first in [0, 40, 43, 44] {
         assert!(keys.contains(&first), "{first}: {keys:?}");
     }
-    let sync: Vec<u64> = track.mdia.minf.stbl.stss.iter().flat_map(|stss| &stss.entries).map(|&n| u64::from(n) - 1).collect();
+    let sync: Vec<u64> =
+        track.mdia.minf.stbl.stss.iter().flat_map(|stss| &stss.entries).map(|&n| u64::from(n) - 1).collect();
     assert_eq!(sync, keys);
 }
 
@@ -113,7 +123,10 @@ fn videos_of_several_kinds_are_refused_by_name() {
     for length in [0, 100, whole.len() / 2, whole.len() - 1] {
         fs::write(&damaged, &whole[..length]).unwrap();
         let error = join(&film, &[&first, &damaged]).unwrap_err();
-        assert!(matches!(&error, VideoError::Unreadable { path, .. } if *path == damaged), "{length}: {error:?}");
+        assert!(
+            matches!(&error, VideoError::Unreadable { path, .. } if *path == damaged),
+            "{length}: {error:?}"
+        );
     }
     let missing = folder.path().join("missing.mp4");
     assert!(matches!(join(&film, &[&first, &missing]), Err(VideoError::Io { .. })));

@@ -75,13 +75,21 @@ fn what_is_wrong_is_told_where_it_is() {
         (script(json!([scene(json!([]))])), "/scenes/0/cut"),
         (script(json!([scene(json!("True"))])), "/scenes/0/cut"),
         (script(json!([{"scene_num": 0, "video_prompts": ["a"], "cut": [true]}])), "/scenes/0/scene_num"),
-        (script(json!([{"scene_num": 1, "video_prompts": [""], "cut": [true]}])), "/scenes/0/video_prompts/0"),
+        (
+            script(json!([{"scene_num": 1, "video_prompts": [""], "cut": [true]}])),
+            "/scenes/0/video_prompts/0",
+        ),
         (script(json!([{"scene_num": 1, "video_prompts": ["a"]}])), "/scenes/0/cut"),
         (
-            script(json!([{"scene_num": 1, "video_prompts": ["a"], "cut": [true], "first_frame_prompt": ["a", "b"]}])),
+            script(
+                json!([{"scene_num": 1, "video_prompts": ["a"], "cut": [true], "first_frame_prompt": ["a", "b"]}]),
+            ),
             "/scenes/0/first_frame_prompt",
         ),
-        (script(json!([{"scene_num": 1, "video_prompts": ["a"], "cut": [true], "cuts": []}])), "/scenes/0/cuts"),
+        (
+            script(json!([{"scene_num": 1, "video_prompts": ["a"], "cut": [true], "cuts": []}])),
+            "/scenes/0/cuts",
+        ),
         (script(json!([])), "/scenes"),
         (json!({"story_name": "none"}).to_string(), "/scenes"),
         ("{scenes: [".to_owned(), ""),

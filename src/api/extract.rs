@@ -66,7 +66,8 @@ impl<S: Send + Sync> FromRequestParts<S> for ShotId {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let (story, shot) = path::<(String, String), _>(parts, state, ErrorCode::StoryNotFound).await?;
         let story = StoryId::parse(&story)?.0;
-        let unknown = |_| Problem::new(ErrorCode::ShotNotFound, format!("story `{story}` has no shot `{shot}`"));
+        let unknown =
+            |_| Problem::new(ErrorCode::ShotNotFound, format!("story `{story}` has no shot `{shot}`"));
         Ok(Self(story, shot.parse().map_err(unknown)?))
     }
 }
@@ -80,8 +81,9 @@ impl<S: Send + Sync> FromRequestParts<S> for MemoryId {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let (story, frame) = path::<(String, String), _>(parts, state, ErrorCode::StoryNotFound).await?;
         let story = StoryId::parse(&story)?.0;
-        let unknown =
-            |_| Problem::new(ErrorCode::KeyframeNotFound, format!("story `{story}` remembers no frame `{frame}`"));
+        let unknown = |_| {
+            Problem::new(ErrorCode::KeyframeNotFound, format!("story `{story}` remembers no frame `{frame}`"))
+        };
         Ok(Self(story, frame.parse().map_err(unknown)?))
     }
 }

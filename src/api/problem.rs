@@ -279,7 +279,9 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.errors.as_slice() {
             [] => f.write_str(&self.0.detail),
-            errors => errors.iter().try_for_each(|error| write!(f, "\n  `{}`: {}", error.pointer, error.detail)),
+            errors => {
+                errors.iter().try_for_each(|error| write!(f, "\n  `{}`: {}", error.pointer, error.detail))
+            }
         }
     }
 }

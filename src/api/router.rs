@@ -84,7 +84,8 @@ fn protect(document: &mut utoipa::openapi::OpenApi) {
     document.components.get_or_insert_default().add_security_scheme(KEY, SecurityScheme::Http(scheme));
     let none: [&str; 0] = [];
     let items = document.paths.paths.values_mut();
-    let operations = items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.put, &mut item.delete]).flatten();
+    let operations =
+        items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.put, &mut item.delete]).flatten();
     for operation in
         operations.filter(|operation| !operation.tags.iter().flatten().any(|tag| tag == "operations"))
     {

@@ -76,8 +76,9 @@ impl FromStr for Lora {
     }
 }
 
+/// What a bundle makes, as a flag.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum VariantArg {
+pub(super) enum VariantArg {
     /// From memory only.
     M2v,
     /// From memory, with or without a first frame.
@@ -86,6 +87,17 @@ enum VariantArg {
     Mm2v,
     /// From text alone.
     T2v,
+}
+
+impl From<VariantArg> for BundleVariant {
+    fn from(variant: VariantArg) -> Self {
+        match variant {
+            VariantArg::M2v => Self::M2v,
+            VariantArg::Mi2v => Self::Mi2v,
+            VariantArg::Mm2v => Self::Mm2v,
+            VariantArg::T2v => Self::T2v,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -160,12 +172,7 @@ impl Args {
             lora: folders.pop(),
             lora_scale: self.lora_scale,
             adapters,
-            variant: match self.variant {
-                VariantArg::M2v => BundleVariant::M2v,
-                VariantArg::Mi2v => BundleVariant::Mi2v,
-                VariantArg::Mm2v => BundleVariant::Mm2v,
-                VariantArg::T2v => BundleVariant::T2v,
-            },
+            variant: self.variant.into(),
             dtype: match self.dtype {
                 DtypeArg::F16 => Dtype::F16,
                 DtypeArg::Bf16 => Dtype::Bf16,

@@ -16,8 +16,8 @@ use super::settings::ShotSettings;
 use crate::config::{DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
 use crate::engine::Runtime;
 use crate::pipeline::{
-    Conditioning, Generator, Observer, Progress, Recording, Sampling, ShotPipeline, ShotRequest, Size, Stage, StopToken, draw_seed,
-    images,
+    Conditioning, Generator, Observer, Progress, Recording, Sampling, ShotPipeline, ShotRequest, Size, Stage,
+    StopToken, draw_seed, images,
 };
 use crate::video;
 

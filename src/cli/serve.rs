@@ -18,8 +18,8 @@ use super::signals;
 use crate::api::webhooks::{self, Courier};
 use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, MemoryConfig, OutboundConfig, QueueConfig,
-    RetentionConfig, RuntimeConfig, ServedDevices, WarmUpConfig, WorkerConfig,
+    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, MemoryConfig, OutboundConfig,
+    QueueConfig, RetentionConfig, RuntimeConfig, ServedDevices, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::Device;
 use crate::outbound::Outbound;

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals;
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, LogConfig, MemoryConfig, OneDevice, QueueConfig, RuntimeConfig, WarmUpConfig,
-    WorkerConfig,
+    BundleConfig, DataConfig, DeviceConfig, LogConfig, MemoryConfig, OneDevice, QueueConfig, RuntimeConfig,
+    WarmUpConfig, WorkerConfig,
 };
 use crate::engine::{Device, Runtime};
 use crate::pipeline::memory::QualityGate;

@@ -369,7 +369,9 @@ impl FromRow<'_, SqliteRow> for Job {
 impl ShotOf {
     /// From the row of a job; nothing when that belongs to no story.
     pub(super) fn from_row(row: &SqliteRow) -> sqlx::Result<Option<Self>> {
-        let id = |name| Ok::<_, sqlx::Error>(row.try_get::<Option<Hyphenated>, _>(name)?.map(Hyphenated::into_uuid));
+        let id = |name| {
+            Ok::<_, sqlx::Error>(row.try_get::<Option<Hyphenated>, _>(name)?.map(Hyphenated::into_uuid))
+        };
         let Some(story) = id("story")? else { return Ok(None) };
         Ok(Some(Self { story, shot: row.try_get("shot")?, after: id("after")?, tail: row.try_get("tail")? }))
     }

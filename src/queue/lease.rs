@@ -138,9 +138,7 @@ impl Queue {
     }
 
     async fn has_work(&self, serves: &[Variant]) -> Result<bool, QueueError> {
-        let mut sql = QueryBuilder::<Sqlite>::new(
-            "SELECT 1 WHERE EXISTS (SELECT 1 FROM jobs WHERE ",
-        );
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT 1 WHERE EXISTS (SELECT 1 FROM jobs WHERE ");
         push_claimable(&mut sql, serves);
         sql.push(") OR EXISTS (SELECT 1 FROM jobs WHERE lease_token IS NOT NULL AND lease_until < ");
         sql.push_bind(self.now()).push(")");

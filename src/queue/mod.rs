@@ -66,8 +66,8 @@ pub use read::{Attempt, Filter, Outcome};
 pub use recover::Wanted;
 pub use retention::Keep;
 pub use story::{
-    BankFrame, Film, FilmShot, Keyframe, MemoryChange, NewShot, NewStory, Part, Redo, ShotClaim, ShotMade, ShotOf, Story,
-    StoryAnswer, StoryFilter, StoryShot, StorySummary,
+    BankFrame, Film, FilmShot, Keyframe, MemoryChange, NewShot, NewStory, Part, Redo, ShotClaim, ShotMade,
+    ShotOf, Story, StoryAnswer, StoryFilter, StoryShot, StorySummary,
 };
 pub use submit::{Answer, Room, Submitted};
 pub use watcher::{Subscription, Watcher};

@@ -43,11 +43,8 @@ impl Queue {
         let sql = format!(
             "UPDATE jobs SET expired_at = $1, version = version + 1 WHERE id IN ({due} LIMIT $2) RETURNING id"
         );
-        let ids: Vec<Hyphenated> = sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-        .bind(now)
-        .bind(BATCH)
-        .fetch_all(&mut *tx)
-        .await?;
+        let ids: Vec<Hyphenated> =
+            sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(now).bind(BATCH).fetch_all(&mut *tx).await?;
         tx.commit().await?;
         Ok(ids.into_iter().map(Hyphenated::into_uuid).collect())
     }

@@ -47,7 +47,9 @@ pub enum VideoError {
     #[error("the video would have {0} bytes, more than an MP4 of this kind holds (4 GiB); write it in parts")]
     TooLarge(u64),
     /// The videos are not of one kind, so that no film can be made of their samples.
-    #[error("`{path}` has another {what} than the first video of the film; make it again with the same settings")]
+    #[error(
+        "`{path}` has another {what} than the first video of the film; make it again with the same settings"
+    )]
     Unlike {
         /// The first video that differs.
         path: PathBuf,

@@ -43,7 +43,9 @@ pub fn join(path: &Path, parts: &[impl AsRef<Path>]) -> Result<Mp4Facts, VideoEr
         let part = read(&bytes).map_err(|reason| VideoError::unreadable(video, reason))?;
         match &mut film {
             None => film = Some(part),
-            Some(film) => film.append(part).map_err(|what| VideoError::Unlike { path: video.into(), what })?,
+            Some(film) => {
+                film.append(part).map_err(|what| VideoError::Unlike { path: video.into(), what })?
+            }
         }
     }
     let Part { size, fps, sets, entries, samples } = film.ok_or(VideoError::NoFrames)?;

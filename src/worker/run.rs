@@ -10,11 +10,11 @@ use super::failure;
 use super::keeper::Keeper;
 use super::publish::{self, Published};
 use super::story::{self, ChooseError, Chosen};
+use crate::pipeline::memory::QualityGate;
 use crate::pipeline::{
     Bundles, Conditioning, Observer as _, PipelineError, Progress, Shot, ShotRequest, Stage, StopToken,
     Variant, images,
 };
-use crate::pipeline::memory::QualityGate;
 use crate::queue::{
     Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, Role, ShotClaim, ShotMade, Status,
 };
@@ -185,10 +185,8 @@ impl Worker {
             cost: Duration::ZERO,
             failing: false,
         };
-        let mut shot = model
-            .generator
-            .generate(&request, resume, &mut saver, stop)
-            .map_err(|e| self.ending_of(&e))?;
+        let mut shot =
+            model.generator.generate(&request, resume, &mut saver, stop).map_err(|e| self.ending_of(&e))?;
         let (digest, fps) = (model.digest.clone(), model.generator.manifest().sampling.fps);
         let chosen = match &claim.story {
             None => None,

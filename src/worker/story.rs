@@ -120,9 +120,10 @@ impl LastShot<'_> {
 
     /// Which shot is where.
     fn index(&self, lease: &Lease, fps: u32) -> Vec<FilmShot> {
-        let before = self.parts.iter().map(|part| {
-            (part.shot, part.scene, part.job, part.made.effective.frames, &part.spec)
-        });
+        let before = self
+            .parts
+            .iter()
+            .map(|part| (part.shot, part.scene, part.job, part.made.effective.frames, &part.spec));
         let frames = self.shot.effective.frames;
         let last = (self.claim.shot, self.claim.scene, lease.job, frames, self.spec);
         let mut start_frame = 0;

@@ -7,13 +7,14 @@ use onnx_export::graph::cann::{
     Attention, FLASH_ATTENTION, OPSET, Precision, Problem, is_registered, provider_report,
 };
 use onnx_export::graph::{AttentionSpec, Builder, CannLowering, CpuLowering, DataType, Graph, Lowering};
+use onnx_export::models::clip::ClipConfig;
 use onnx_export::models::umt5::Umt5Config;
 use onnx_export::models::vae::{Chunk, VaeConfig};
 use onnx_export::models::wan::{LatentGrid, WanConfig};
-use onnx_export::models::{Net, umt5, vae, wan};
+use onnx_export::models::{Net, clip, umt5, vae, wan};
 use onnx_export::proto::{GraphProto, OperatorSetIdProto, tensor_shape_proto::dimension};
 
-use super::common::{TREES, exported};
+use super::common::{TREES, clip_folder, exported};
 use super::{CHUNKED, EXACT, FLASH};
 
 /// A shot's size: latent rows and columns, latent frames with memory.
@@ -29,11 +30,11 @@ const SMALL: Profile = Profile { rows: 6, columns: 4, frames: 3, tokens: 64 };
 /// 832x480, 81 frames, three memory frames, the longest prompt.
 const FULL: Profile = Profile { rows: 60, columns: 104, frames: 3 + 21, tokens: 512 };
 
-/// Every graph a shot runs.
+/// Every graph that a shot and the choice of its keyframes run.
 fn graphs(manifest: &Manifest, lowering: &dyn Lowering, profile: Profile) -> Vec<Graph> {
     let Profile { rows, columns, frames, tokens } = profile;
     let grid = LatentGrid { frames, height: rows, width: columns };
-    let Nets { text_encoder, transformer, vae: autoencoder, clip } = &manifest.nets;
+    let Nets { text_encoder, transformer, vae: autoencoder, clip: tower } = &manifest.nets;
     let mut graphs = Vec::new();
     let mut add = |net: Net, prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| {
         let tensors = manifest.tensors(net);
@@ -53,15 +54,18 @@ fn graphs(manifest: &Manifest, lowering: &dyn Lowering, profile: Profile) -> Vec
         add(Net::Vae, "", &|g| vae::encode(g, autoencoder, chunk, rows, columns));
         add(Net::Vae, "", &|g| vae::decode(g, autoencoder, chunk, rows, columns));
     }
+    if let Some(tower) = tower {
+        add(Net::Clip, "", &|g| clip::embed(g, tower));
+    }
     graphs
 }
 
 fn manifest(tree: &str, dtype: Dtype) -> Manifest {
-    let (bundle, _folder) = exported(tree, false, &[]);
+    let (bundle, _folder) = exported(tree, false, &["--clip", &clip_folder(tree)]);
     Manifest { dtype, ..bundle.manifest().clone() }
 }
 
-/// Wan2.2-I2V-A14B.
+/// Wan2.2-I2V-A14B and CLIP ViT-B/32.
 fn full_size(dtype: Dtype) -> Manifest {
     let text_encoder = Umt5Config {
         vocab_size: 256_384,
@@ -95,7 +99,17 @@ fn full_size(dtype: Dtype) -> Manifest {
         latents_mean: vec![0.0; 16],
         latents_std: vec![1.0; 16],
     };
-    Manifest { nets: Nets { text_encoder, transformer, vae, clip: Some(clip) }, ..manifest("tiny", dtype) }
+    let clip = Some(ClipConfig {
+        hidden_size: 768,
+        intermediate_size: 3072,
+        num_hidden_layers: 12,
+        num_attention_heads: 12,
+        image_size: 224,
+        patch_size: 32,
+        projection_dim: 512,
+        layer_norm_eps: 1e-5,
+    });
+    Manifest { nets: Nets { text_encoder, transformer, vae, clip }, ..manifest("tiny", dtype) }
 }
 
 fn proto(graph: &Graph) -> &GraphProto {

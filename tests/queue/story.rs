@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use storymem::pipeline::Variant;
 use storymem::queue::{
-    Claim, Ending, Failure, FailureCode, Film, Keep, Keyframe, MemoryChange, NewShot, NewStory, Origin, QueueError,
-    Redo, Role, Room, ShotMade, Status, Story,
+    Claim, Ending, Failure, FailureCode, Film, Keep, Keyframe, MemoryChange, NewShot, NewStory, Origin,
+    QueueError, Redo, Role, Room, ShotMade, Status, Story,
 };
 use uuid::Uuid;
 
@@ -38,8 +38,11 @@ const THREE: &[Variant] = &[Variant::M2v, Variant::Mi2v, Variant::M2v];
 impl Bench {
     async fn story(&self, modes: &[Variant]) -> Uuid {
         let story = new_story(modes);
-        let (answer, before) =
-            self.queue.submit_story(&story, Room::default(), None, |story| story.id.to_string()).await.unwrap();
+        let (answer, before) = self
+            .queue
+            .submit_story(&story, Room::default(), None, |story| story.id.to_string())
+            .await
+            .unwrap();
         assert_eq!((answer, before), (story.id.to_string(), false));
         story.id
     }
@@ -164,13 +167,24 @@ async fn a_shot_remembers_what_the_story_does_when_it_begins() {
     jobs.push(third.lease.job);
     bench.made(&third).await;
 
-    bench.queue.change_memory(id, &MemoryChange { drop: Some(Vec::new()), ..MemoryChange::default() }).await.unwrap();
+    bench
+        .queue
+        .change_memory(id, &MemoryChange { drop: Some(Vec::new()), ..MemoryChange::default() })
+        .await
+        .unwrap();
     let fourth = bench.shot().await;
     let key = |n: usize| format!("keyframe of {}", jobs[n]);
-    assert_eq!(remembered(&fourth), digests(&["given 0", "given 1", &key(1), &key(2)]), "two fixed, two latest");
+    assert_eq!(
+        remembered(&fourth),
+        digests(&["given 0", "given 1", &key(1), &key(2)]),
+        "two fixed, two latest"
+    );
     let motion: Vec<_> = fourth.inputs.iter().filter(|input| input.role == Role::Motion).collect();
     let tail = |n| image(format!("tail {n} of {}", jobs[2]).as_bytes());
-    assert_eq!(motion.iter().map(|input| input.image.clone()).collect::<Vec<_>>(), (0..5).map(tail).collect::<Vec<_>>());
+    assert_eq!(
+        motion.iter().map(|input| input.image.clone()).collect::<Vec<_>>(),
+        (0..5).map(tail).collect::<Vec<_>>()
+    );
     let film = fourth.story.as_ref().unwrap().film.as_ref().unwrap();
     assert_eq!(film.iter().map(|part| part.job).collect::<Vec<_>>(), jobs);
 }
@@ -183,10 +197,16 @@ async fn memory_is_pinned_dropped_and_added_to() {
     let change = MemoryChange { pin: Some(vec![3]), drop: Some(vec![2]), add: vec![image(b"added")] };
     for _ in 0..2 {
         let story = bench.queue.change_memory(id, &change).await.unwrap();
-        let seen: Vec<_> = story.memory.iter().map(|f| (f.id, f.shot, f.frame.is_some(), f.pinned, f.dropped)).collect();
+        let seen: Vec<_> =
+            story.memory.iter().map(|f| (f.id, f.shot, f.frame.is_some(), f.pinned, f.dropped)).collect();
         assert_eq!(
             seen,
-            [(1, 0, false, false, false), (2, 0, false, false, true), (3, 1, true, true, false), (4, 1, false, false, false)],
+            [
+                (1, 0, false, false, false),
+                (2, 0, false, false, true),
+                (3, 1, true, true, false),
+                (4, 1, false, false, false)
+            ],
             "and saying it twice changes nothing"
         );
     }
@@ -200,7 +220,8 @@ async fn memory_is_pinned_dropped_and_added_to() {
     let result = bench.queue.change_memory(id, &refused(&[], &[1, 2, 3, 4])).await;
     assert!(matches!(result, Err(QueueError::NothingRemembered)), "{result:?}");
     let many = (0..5).map(|n| image(&[n])).collect();
-    let story = bench.queue.change_memory(id, &MemoryChange { add: many, ..MemoryChange::default() }).await.unwrap();
+    let story =
+        bench.queue.change_memory(id, &MemoryChange { add: many, ..MemoryChange::default() }).await.unwrap();
     let all: Vec<i64> = story.memory.iter().map(|frame| frame.id).collect();
     let result = bench.queue.change_memory(id, &refused(&all, &[])).await;
     assert!(matches!(result, Err(QueueError::TooManyPinned { pinned: 9, most: 4 })), "{result:?}");

@@ -61,8 +61,10 @@ async fn the_command_makes_the_film_that_the_service_makes() {
     for line in ["shot 1 of 5: done", "shot 5 of 5: done", "5 shots, 43 frames of 96x64"] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    let index: Value = serde_json::from_slice(&std::fs::read(site.folder().join("film.json")).unwrap()).unwrap();
-    let starts: Vec<_> = index.as_array().unwrap().iter().map(|shot| shot["start_frame"].as_u64().unwrap()).collect();
+    let index: Value =
+        serde_json::from_slice(&std::fs::read(site.folder().join("film.json")).unwrap()).unwrap();
+    let starts: Vec<_> =
+        index.as_array().unwrap().iter().map(|shot| shot["start_frame"].as_u64().unwrap()).collect();
     assert_eq!(starts, [0, 9, 17, 26, 35]);
 
     // Once more: nothing is left to be made.

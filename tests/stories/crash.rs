@@ -15,8 +15,11 @@ async fn undisturbed(service: &Service, request: &Value) -> Value {
 }
 
 async fn running(service: &Service, id: Uuid, shot: usize) {
-    let denoises = |shot: &Value| shot["progress"]["stage"] == "denoise" && shot["progress"]["step"].as_u64() >= Some(1);
-    service.story_until(id, |story| denoises(&shots(story)[shot]) || shots(story)[shot]["status"] == "succeeded").await;
+    let denoises =
+        |shot: &Value| shot["progress"]["stage"] == "denoise" && shot["progress"]["step"].as_u64() >= Some(1);
+    service
+        .story_until(id, |story| denoises(&shots(story)[shot]) || shots(story)[shot]["status"] == "succeeded")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

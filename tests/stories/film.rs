@@ -32,7 +32,10 @@ async fn three_scenes_become_a_film() {
         assert_eq!(video.len(), count, "what a shot goes on from is not seen twice");
         assert_eq!((&place["start_frame"], &place["frames"]), (&json!(start), &json!(count)));
         assert_eq!(place["start_seconds"], start as f64 / 16.0);
-        assert_eq!((&place["job"], &place["seed"], &place["prompt"]), (&shot["job"], &shot["seed"], &shot["prompt"]));
+        assert_eq!(
+            (&place["job"], &place["seed"], &place["prompt"]),
+            (&shot["job"], &shot["seed"], &shot["prompt"])
+        );
         joined.extend(video.rgb);
         start += count;
     }
@@ -48,11 +51,19 @@ async fn three_scenes_become_a_film() {
         let known = inputs.iter().find(|input| input.role == Role::FirstFrame);
         let last = match n {
             0 => None,
-            n => Some(service.fetch(&format!("/jobs/{}/keyframes/last", shots(&story)[n - 1]["job"].as_str().unwrap())).await),
+            n => Some(
+                service
+                    .fetch(&format!("/jobs/{}/keyframes/last", shots(&story)[n - 1]["job"].as_str().unwrap()))
+                    .await,
+            ),
         };
         let expected = last.filter(|_| shot["cut"] == false).map(|png| Digest::of(&png));
         assert_eq!(known.map(|input| input.image.sha256.clone()), expected, "shot {n}");
-        let before = story["memory"].as_array().unwrap().iter().filter(|frame| frame["shot"].as_u64() <= Some(n as u64));
+        let before = story["memory"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|frame| frame["shot"].as_u64() <= Some(n as u64));
         let memory = inputs.iter().filter(|input| input.role == Role::Memory).count();
         assert_eq!(memory, before.count().min(10), "shot {n}");
         assert!(memory >= 2);
@@ -84,8 +95,10 @@ async fn a_story_begins_with_text_and_is_followed() {
         "connect": "mi2v", "first_shot": "t2v", "seeds": "storymem", "seed": 3, "steps": 2,
     });
     let memory = std::fs::read(fixture("tiny/inputs/memory_0.png")).unwrap();
-    let form = Form::new().text("request", text.to_string()).part("memory", Part::bytes(memory).file_name("m.png"));
-    let answer = service.client.post(format!("{}/stories", service.base)).multipart(form).send().await.unwrap();
+    let form =
+        Form::new().text("request", text.to_string()).part("memory", Part::bytes(memory).file_name("m.png"));
+    let answer =
+        service.client.post(format!("{}/stories", service.base)).multipart(form).send().await.unwrap();
     assert_eq!(answer.status(), 202);
     let story: Value = answer.json().await.unwrap();
     let path = format!("/stories/{}", story["id"].as_str().unwrap());
@@ -100,16 +113,28 @@ async fn a_story_begins_with_text_and_is_followed() {
     let (last, name, end) = events.last().unwrap();
     assert_eq!((*name, &end["status"]), ("end", &json!("succeeded")), "{text}");
     let done = |shot: u64| {
-        events.iter().any(|(_, name, data)| *name == "state" && data["shot"] == shot && data["job_status"] == "succeeded")
+        events.iter().any(|(_, name, data)| {
+            *name == "state" && data["shot"] == shot && data["job_status"] == "succeeded"
+        })
     };
     assert!(done(1) && done(2), "{text}");
     // Whoever comes back with the last event is told that there is no more; from the middle, the rest.
-    let again = |last: u64| service.client.get(format!("{}{path}/events", service.base)).header("Last-Event-ID", last).send();
+    let again = |last: u64| {
+        service.client.get(format!("{}{path}/events", service.base)).header("Last-Event-ID", last).send()
+    };
     assert_eq!(again(*last).await.unwrap().status(), 204);
     let rest = again(events[1].0).await.unwrap().text().await.unwrap();
     assert!(!rest.contains("event: snapshot") && rest.contains("event: end"), "{rest}");
     until("the film is there", async || {
-        service.client.get(format!("{}{path}/video", service.base)).send().await.unwrap().status().is_success().then_some(())
+        service
+            .client
+            .get(format!("{}{path}/video", service.base))
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .is_success()
+            .then_some(())
     })
     .await;
     service.stop().await;

@@ -35,7 +35,8 @@ const KEEPER: &str = "An old keeper in a yellow oilskin coat";
 /// A script; each scene by its cuts.
 fn script(scenes: &[&[bool]]) -> Value {
     let scene = |(n, cuts): (usize, &&[bool])| {
-        let prompts: Vec<_> = (0..cuts.len()).map(|shot| format!("{KEEPER}, scene {n}, shot {shot}")).collect();
+        let prompts: Vec<_> =
+            (0..cuts.len()).map(|shot| format!("{KEEPER}, scene {n}, shot {shot}")).collect();
         json!({"scene_num": n + 1, "video_prompts": prompts, "cut": cuts})
     };
     json!({"story_name": "The keeper", "scenes": scenes.iter().enumerate().map(scene).collect::<Vec<_>>()})
@@ -103,7 +104,8 @@ impl Service {
     }
 
     async fn story_ended(&self, id: Uuid) -> Value {
-        let ended = |story: &Value| matches!(story["status"].as_str(), Some("succeeded" | "failed" | "cancelled"));
+        let ended =
+            |story: &Value| matches!(story["status"].as_str(), Some("succeeded" | "failed" | "cancelled"));
         self.story_until(id, ended).await
     }
 
@@ -116,7 +118,8 @@ impl Service {
     /// The film of a story, whose facts must be true.
     async fn film(&self, story: &Value) -> Vec<u8> {
         let film = &story["film"];
-        let bytes = self.fetch(film["video_url"].as_str().unwrap_or_else(|| panic!("no film: {story}"))).await;
+        let bytes =
+            self.fetch(film["video_url"].as_str().unwrap_or_else(|| panic!("no film: {story}"))).await;
         assert_eq!(Digest::of(&bytes).as_str(), film["sha256"]);
         assert_eq!(bytes.len() as u64, film["bytes"].as_u64().unwrap());
         bytes

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use image::RgbImage;
 use onnx_export::bundle::{Bundle, Manifest};
 use storymem::pipeline::{
-    Bundles, Checkpoint, Effective, Frames, Generator, Model, Observer, PipelineError, Shot, ShotRequest, Size,
-    StopToken, Timings, Variant, memory,
+    Bundles, Checkpoint, Effective, Frames, Generator, Model, Observer, PipelineError, Shot, ShotRequest,
+    Size, StopToken, Timings, Variant, memory,
 };
 use storymem::queue::{Image, Job, JobInput, NewJob, Policy, Queue, Role, SystemClock};
 use storymem::storage::Storage;

@@ -41,7 +41,7 @@ pub struct Tree {
 impl Tree {
     pub fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        for part in ["base_i2v", "base_i2v_diffusers", "storymem"] {
+        for part in ["base_i2v", "base_i2v_diffusers", "storymem", "clip"] {
             copy(&tiny().join(part), &root.path().join(part));
         }
         let options = ExportOptions {

@@ -1,10 +1,10 @@
 //! The body of `POST /jobs`: JSON, or a form with the images as files.
 
 use axum::body::Bytes;
+use axum::body::HttpBody as _;
 use axum::extract::multipart::{Field, MultipartError};
 use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::body::HttpBody as _;
 use serde_json::{Map, Value};
 
 use super::fields::Errors;

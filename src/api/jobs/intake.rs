@@ -134,7 +134,12 @@ impl Source {
     }
 
     /// The images that decode; what is wrong with the others is reported at the pointer of each.
-    pub(in crate::api) fn check(self, field: &str, pointer: impl Fn(usize) -> String, errors: &mut Errors) -> Vec<Checked> {
+    pub(in crate::api) fn check(
+        self,
+        field: &str,
+        pointer: impl Fn(usize) -> String,
+        errors: &mut Errors,
+    ) -> Vec<Checked> {
         if self.given.is_some() && !self.files.is_empty() {
             errors.add(field, "is given in `request` and as parts; give it once");
             return Vec::new();
@@ -210,7 +215,8 @@ pub(in crate::api) fn fill(
         solver: settings.solver.unwrap_or_default(),
         seed,
     };
-    let negative_prompt = settings.negative_prompt.clone().unwrap_or_else(|| defaults.negative_prompt.clone());
+    let negative_prompt =
+        settings.negative_prompt.clone().unwrap_or_else(|| defaults.negative_prompt.clone());
     Spec { prompt: prompt.to_owned(), negative_prompt, variant, sampling }
 }
 

@@ -57,7 +57,8 @@ fn not_of_story(job: &Job, remedy: &str) -> Result<(), Problem> {
     match job.origin.shot {
         None => Ok(()),
         Some(of) => {
-            let detail = format!("job `{}` makes shot `{}` of story `{}`; {remedy}", job.id, of.shot, of.story);
+            let detail =
+                format!("job `{}` makes shot `{}` of story `{}`; {remedy}", job.id, of.shot, of.story);
             Err(Problem::new(ErrorCode::PartOfStory, detail))
         }
     }

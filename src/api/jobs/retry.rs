@@ -6,8 +6,8 @@ use axum::response::Response;
 use uuid::Uuid;
 
 use super::create::enqueue;
-use super::{find, not_of_story};
 use super::view::JobView;
+use super::{find, not_of_story};
 use crate::api::accepted::{Accepted, CreatingHeaders};
 use crate::api::access::Caller;
 use crate::api::extract::JobId;

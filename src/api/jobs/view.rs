@@ -303,8 +303,9 @@ impl JobView {
             expires_at: job.expires_at.map(|at| at.to_utc()),
             links: LinksView {
                 events: format!("{path}/events"),
-                retry: (job.origin.shot.is_none() && matches!(job.status, Status::Failed | Status::Cancelled))
-                    .then(|| format!("{path}/retry")),
+                retry: (job.origin.shot.is_none()
+                    && matches!(job.status, Status::Failed | Status::Cancelled))
+                .then(|| format!("{path}/retry")),
                 cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
                 video: files.map(|_| format!("{path}/video")),
                 thumbnail: files.map(|_| format!("{path}/thumbnail")),

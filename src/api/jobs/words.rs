@@ -26,7 +26,6 @@ pub(super) fn solver_words() -> Object {
 }
 
 pub(in crate::api) fn variant_words() -> Object {
-    let description =
-        "The mode: `m2v` (memory), `mi2v` (memory and a first frame), `mm2v` (memory and motion) or `t2v` (text).";
+    let description = "The mode: `m2v` (memory), `mi2v` (memory and a first frame), `mm2v` (memory and motion) or `t2v` (text).";
     words(&Variant::ALL, description)
 }

@@ -114,8 +114,16 @@ impl Follower {
         last: Option<i64>,
     ) -> Result<Self, Problem> {
         let (id, status) = (story.id, story.status);
-        let mut this =
-            Self { app, caller, id, subscription, seen: latest, status, ready: VecDeque::new(), ended: false };
+        let mut this = Self {
+            app,
+            caller,
+            id,
+            subscription,
+            seen: latest,
+            status,
+            ready: VecDeque::new(),
+            ended: false,
+        };
         // A number from the future is of another life of the database.
         if let Some(last) = last.filter(|&last| last > 0 && last <= latest) {
             this.seen = last;

@@ -118,7 +118,10 @@ impl PutMemory {
         fields.finish("`pin`, `drop` and `add`");
         if let (Some(pin), Some(drop)) = (&request.pin, &request.drop) {
             for n in (0..drop.len()).filter(|&n| pin.contains(&drop[n])) {
-                errors.add(format!("/drop/{n}"), format!("frame `{}` is in `pin` too; keep it in one of them", drop[n]));
+                errors.add(
+                    format!("/drop/{n}"),
+                    format!("frame `{}` is in `pin` too; keep it in one of them", drop[n]),
+                );
             }
         }
         request
@@ -166,7 +169,8 @@ pub async fn get_memory_image(
 ) -> Result<Response, Problem> {
     let story = find(&app, &caller, id).await?;
     let found = story.memory.iter().find(|known| known.id == frame);
-    let missing = || Problem::new(ErrorCode::KeyframeNotFound, format!("story `{id}` remembers no frame `{frame}`"));
+    let missing =
+        || Problem::new(ErrorCode::KeyframeNotFound, format!("story `{id}` remembers no frame `{frame}`"));
     let image = &found.ok_or_else(missing)?.image;
     let kind = match image.media_type.as_str() {
         "image/jpeg" => ("image/jpeg", "jpg"),

@@ -43,9 +43,10 @@ fn problem(error: QueueError) -> Problem {
     let (code, detail) = match &error {
         QueueError::Unknown(id) => (ErrorCode::StoryNotFound, format!("there is no story `{id}`")),
         QueueError::Ended { id, .. } => (ErrorCode::StoryEnded, format!("story `{id}` has already ended")),
-        QueueError::NotEnded(id) => {
-            (ErrorCode::StoryNotEnded, format!("story `{id}` has not ended yet; cancel it first, and wait until it has"))
-        }
+        QueueError::NotEnded(id) => (
+            ErrorCode::StoryNotEnded,
+            format!("story `{id}` has not ended yet; cancel it first, and wait until it has"),
+        ),
         _ => return error.into(),
     };
     Problem::new(code, detail)

@@ -173,7 +173,10 @@ impl Plan<'_> {
             };
             let fps = model.sampling.fps;
             if *rate.get_or_insert(fps) != fps {
-                errors.add(pointer, "is made at another frame rate than the shots before it, which no film can have");
+                errors.add(
+                    pointer,
+                    "is made at another frame rate than the shots before it, which no film can have",
+                );
             }
             let most = model.sampling.max_memory;
             if mode != Variant::T2v && self.request.max_memory.is_some_and(|asked| asked as usize > most) {
@@ -191,7 +194,10 @@ impl Plan<'_> {
                 checked.push(spec.variant);
                 let reference = reference.filter(|_| spec.sampling.fit == Fit::Reference);
                 if reference.is_none() && spec.sampling.fit == Fit::Reference {
-                    errors.add("/fit", "`reference` needs an image in `memory` to take the shape from; use `size`");
+                    errors.add(
+                        "/fit",
+                        "`reference` needs an image in `memory` to take the shape from; use `size`",
+                    );
                 } else {
                     check_size(spec.sampling, spec.variant, reference, self.limits, errors);
                 }

@@ -88,8 +88,7 @@ pub async fn redo_shot(
     }
     let redo = Redo { shot, seed, prompt, traceparent };
     let room = caller.room(app.limits.queued_jobs);
-    let (answer, replayed) =
-        app.queue.redo(id, &redo, room, once.as_ref(), answer).await.map_err(problem)?;
+    let (answer, replayed) = app.queue.redo(id, &redo, room, once.as_ref(), answer).await.map_err(problem)?;
     if !replayed {
         tracing::info!(story.id = %id, story.shot = shot, "shots of a story were queued again");
     }

@@ -144,7 +144,9 @@ impl PartialSchema for CreateStory {
         let of = |name: std::borrow::Cow<'static, str>| Ref::from_schema_name(name);
         let text = ObjectBuilder::new().schema_type(Type::String).description(Some("The same as JSON5."));
         let script = OneOfBuilder::new()
-            .description(Some("What happens, shot by shot: an object, or the text of a StoryMem script in JSON5."))
+            .description(Some(
+                "What happens, shot by shot: an object, or the text of a StoryMem script in JSON5.",
+            ))
             .item(of(Script::name()))
             .item(text);
         let count = |least: i64, most: usize, text| {
@@ -158,14 +160,25 @@ impl PartialSchema for CreateStory {
             .property("script", script)
             .property("connect", of(Connect::name()))
             .property("first_shot", of(FirstShot::name()))
-            .property("max_memory", count(1, MEMORY_IMAGES, "Most frames a shot remembers; 10 if absent, or what the model takes."))
-            .property("fixed_memory", count(0, MEMORY_IMAGES, "Of these, the earliest that always count; 3 if absent."))
+            .property(
+                "max_memory",
+                count(
+                    1,
+                    MEMORY_IMAGES,
+                    "Most frames a shot remembers; 10 if absent, or what the model takes.",
+                ),
+            )
+            .property(
+                "fixed_memory",
+                count(0, MEMORY_IMAGES, "Of these, the earliest that always count; 3 if absent."),
+            )
             .property("seeds", of(Seeds::name()))
             .required("script")
             .description(Some("A story to be made: a script, and the settings that all its shots share."))
             .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)));
         if let RefOr::T(Schema::Object(job)) = CreateJob::schema() {
-            for (name, schema) in job.properties.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
+            for (name, schema) in job.properties.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str()))
+            {
                 object = object.property(name, schema);
             }
         }

@@ -169,11 +169,17 @@ impl Scene {
         let first_frame_prompt = prompts(&mut fields, "first_frame_prompt", 0);
         let cut = cuts(&mut fields);
         if let Some(prompts) = &video_prompts {
-            let lengths = [("cut", cut.as_ref().map(Vec::len)), ("first_frame_prompt", first_frame_prompt.as_ref().map(Vec::len))];
+            let lengths = [
+                ("cut", cut.as_ref().map(Vec::len)),
+                ("first_frame_prompt", first_frame_prompt.as_ref().map(Vec::len)),
+            ];
             for (name, length) in lengths {
                 if let Some(length) = length.filter(|&length| length != prompts.len()) {
                     let count = prompts.len();
-                    fields.refuse(name, format!("must have one entry for each of the {count} prompts; it has {length}"));
+                    fields.refuse(
+                        name,
+                        format!("must have one entry for each of the {count} prompts; it has {length}"),
+                    );
                 }
             }
         }
@@ -199,7 +205,9 @@ fn cuts(fields: &mut Fields<'_>) -> Option<Vec<bool>> {
         Value::Bool(cut) => Ok(cut),
         Value::String(word) if word == "True" => Ok(true),
         Value::String(word) if word == "False" => Ok(false),
-        Value::String(word) => Err(format!("must be true or false, or `True` or `False`; `{word}` is neither")),
+        Value::String(word) => {
+            Err(format!("must be true or false, or `True` or `False`; `{word}` is neither"))
+        }
         other => Err(format!("must be true or false, not {}", kind(&other))),
     })
 }

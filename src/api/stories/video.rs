@@ -46,7 +46,10 @@ pub async fn get_film(
     let story = find(&app, &caller, id).await?;
     let Some(film) = &story.film else {
         return Err(match story.status.is_final() {
-            true => Problem::new(ErrorCode::NoResult, format!("story `{id}` ended without a film; redo what is missing")),
+            true => Problem::new(
+                ErrorCode::NoResult,
+                format!("story `{id}` ended without a film; redo what is missing"),
+            ),
             false => Problem::new(ErrorCode::ResultNotReady, format!("story `{id}` has no film yet"))
                 .retry_after(POLL_SECONDS),
         });

@@ -23,8 +23,8 @@ use self::progress::Display;
 use self::work::{Models, Work};
 use super::settings::{FitFlag, ShotSettings};
 use super::signals;
-use crate::api::stories::request::{Connect, FirstShot, Seeds};
 use crate::api::Catalog;
+use crate::api::stories::request::{Connect, FirstShot, Seeds};
 use crate::config::{
     BundleConfig, DeviceConfig, LogConfig, LogFormat, MemoryConfig, OneDevice, RuntimeConfig, absolute_path,
 };

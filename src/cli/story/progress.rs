@@ -30,11 +30,16 @@ impl Display {
         let count = story.shots.len();
         match self.made {
             // An earlier run has made them.
-            None if !made.is_empty() => self.say(&format!("{} of {count} shots are there already", made.len())),
+            None if !made.is_empty() => {
+                self.say(&format!("{} of {count} shots are there already", made.len()))
+            }
             None => {}
             Some(before) => {
                 for shot in made.iter().skip(before) {
-                    self.say(&format!("shot {} of {count}: done, seed {}", shot.shot, shot.job.spec.sampling.seed));
+                    self.say(&format!(
+                        "shot {} of {count}: done, seed {}",
+                        shot.shot, shot.job.spec.sampling.seed
+                    ));
                 }
             }
         }

@@ -75,7 +75,8 @@ impl Queue {
                     let count = u64::try_from(story.shots.len()).unwrap_or(u64::MAX);
                     check_room(db, story.origin.owner.as_deref(), count, room).await?;
                     insert_story(db, &story, now).await?;
-                    let answer = answer(&read::whole(db, story.id).await?.ok_or(QueueError::Unknown(story.id))?);
+                    let answer =
+                        answer(&read::whole(db, story.id).await?.ok_or(QueueError::Unknown(story.id))?);
                     if let Some(once) = &once {
                         once.keep(db, &answer, now).await?;
                     }
