@@ -56,7 +56,7 @@ async fn a_video_by_one_command_and_step_by_step() {
     ];
     let printed = prints(&service, &[&submit[..], &["--out", text(&out)]].concat()).await;
     let id = printed.trim();
-    assert_eq!(read_frames(&std::fs::read(&out).unwrap()).unwrap()[0].dimensions(), (96, 64));
+    assert_eq!(read_frames(&out).unwrap().size, Size { width: 96, height: 64 });
 
     let status = prints(&service, &["status", id]).await;
     assert!(status.starts_with(id) && status.contains("succeeded, 96x64"), "{status}");

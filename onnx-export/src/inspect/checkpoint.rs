@@ -144,7 +144,8 @@ impl Expected {
                 Self { net: Net::Vae, naming, specs, against, names }
             }
             Kind::Clip => {
-                let config = fields.as_ref().map(config::clip).transpose()?.unwrap_or_else(ClipConfig::vit_b_32);
+                let config =
+                    fields.as_ref().map(config::clip).transpose()?.unwrap_or_else(ClipConfig::vit_b_32);
                 let (specs, names) = (clip::weights(&config), ["transformers", "transformers"]);
                 Self { net: Net::Clip, naming: Naming::Clip, specs, against, names }
             }

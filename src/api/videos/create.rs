@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{Object, ObjectBuilder, SchemaType, Type};
 
 use super::request;
 use super::view::VideoView;
@@ -26,27 +27,65 @@ problems!(
     DiskFull,
 );
 
-/// A request of OpenAI's shape. The settings of a job that have no name there may stand beside these: `memory`,
+/// What every request may say. The settings of a job that OpenAI has no name for may stand beside these: `memory`,
 /// `negative_prompt`, `seed`, `steps`, …
 #[derive(ToSchema)]
-#[allow(dead_code, reason = "only its schema is used: the parts are read one by one")]
-pub struct CreateVideo {
+#[allow(dead_code, reason = "only its schema is used: the fields are read one by one")]
+pub struct VideoSettings {
     /// What happens in it.
     #[schema(example = "She opens the door")]
     prompt: String,
     /// Any name; it is given back. What makes the video is the bundle that is served.
     #[schema(required = false)]
     model: String,
-    /// The image to begin with, where a bundle here can; else an image to remember. A file, or in JSON an object with
-    /// an `image_url` or a `file_id`.
-    #[schema(inline, required = false)]
-    input_reference: FileBytes,
-    /// Length; the nearest that can be made is.
-    #[schema(required = false, example = "5")]
-    seconds: String,
+    /// Length; the nearest that can be made is. A number, or the same as text.
+    #[schema(required = false, schema_with = seconds)]
+    seconds: f64,
     /// `WxH`, multiples of 16.
     #[schema(required = false, example = "832x480")]
     size: String,
+}
+
+/// A request of OpenAI's shape.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only its schema is used: the fields are read one by one")]
+pub struct CreateVideo {
+    #[serde(flatten)]
+    settings: VideoSettings,
+    /// The image to begin with, where a bundle here can; else an image to remember.
+    #[schema(required = false)]
+    input_reference: VideoReference,
+}
+
+/// A request of OpenAI's shape, with the image as a file.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only its schema is used: the parts are read one by one")]
+pub struct CreateVideoForm {
+    #[serde(flatten)]
+    settings: VideoSettings,
+    /// The image to begin with, where a bundle here can; else an image to remember.
+    #[schema(inline, required = false)]
+    input_reference: FileBytes,
+}
+
+/// An image that is somewhere: one of the two.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "only its schema is used: the fields are read one by one")]
+pub struct VideoReference {
+    /// A `data:` URL, or another where the operator allows them.
+    #[schema(required = false)]
+    image_url: String,
+    /// The id of an upload.
+    #[schema(required = false)]
+    file_id: String,
+}
+
+fn seconds() -> Object {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::Array(vec![Type::String, Type::Number]))
+        .description(Some("Length; the nearest that can be made is. A number, or the same as text."))
+        .examples(["5"])
+        .build()
 }
 
 /// Queues a video
@@ -54,7 +93,7 @@ pub struct CreateVideo {
     post,
     path = "/v1/videos",
     tag = "videos",
-    request_body(content((CreateVideo = "multipart/form-data"), (CreateVideo = "application/json"))),
+    request_body(content((CreateVideoForm = "multipart/form-data"), (CreateVideo = "application/json"))),
     responses((status = 200, description = "The video is queued", body = VideoView), CreateVideoProblems)
 )]
 pub async fn create_video(

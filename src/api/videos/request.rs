@@ -137,8 +137,10 @@ fn translate(app: &App, mut fields: Map<String, Value>, form: Form, errors: &mut
     {
         ours.insert("frames".to_owned(), frames.into());
     }
-    if let Some(model) = fields.remove("model") {
-        ours.insert("metadata".to_owned(), json!({ MODEL: model }));
+    match fields.remove("model") {
+        None => {}
+        Some(Value::String(model)) => drop(ours.insert("metadata".to_owned(), json!({ MODEL: model }))),
+        Some(other) => errors.add("/model", format!("must be text, not `{other}`")),
     }
     for name in fields.keys() {
         errors.add(format!("/{}", name.replace('~', "~0").replace('/', "~1")), "is not known here");

@@ -5,7 +5,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{ID, MODEL};
-use crate::api::jobs::view::{JobView, ProgressView};
+use crate::api::jobs::progress::ProgressView;
+use crate::api::jobs::view::JobView;
 use crate::queue::{Job, Status};
 
 /// A video.
