@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::{Parser, ValueEnum};
-use storymem::config::{self, BundleConfig, DataConfig, HttpConfig, LogConfig, LogFormat, QueueConfig};
+use storymem::config::{
+    self, BundleConfig, DataConfig, HttpConfig, LogConfig, LogFormat, OneDevice, QueueConfig, ServedDevices,
+};
+use storymem::engine::Device;
 use tempfile::TempDir;
 
 /// Commands such as the program has.
@@ -24,6 +27,8 @@ enum Probe {
         /// Loudly.
         #[arg(long)]
         loud: bool,
+        #[command(flatten)]
+        on: OneDevice,
     },
 }
 
@@ -33,6 +38,8 @@ struct Serve {
     bundle: BundleConfig,
     #[command(flatten)]
     data: DataConfig,
+    #[command(flatten)]
+    on: ServedDevices,
     #[command(flatten)]
     http: HttpConfig,
     #[command(flatten)]
@@ -107,8 +114,60 @@ fn one_file_serves_all_commands() {
     let file = "bundle = \"a\"\ntext = \"hello\"\nloud = true\n";
     assert_eq!(serve(file, &[]).bundle.bundles, [here("a")]);
     match parse(file, &["say"]).unwrap() {
-        Probe::Say { text, loud } => assert_eq!((text.as_str(), loud), ("hello", true)),
+        Probe::Say { text, loud, .. } => assert_eq!((text.as_str(), loud), ("hello", true)),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_list_of_devices_serves_commands_that_take_several_and_those_that_take_one() {
+    let both = [Device::Cpu, Device::Cann(3)];
+    for (file, flags, several, one) in [
+        ("", &[] as &[&str], &both[..1], Device::Cpu),
+        ("device = \"cann:3\"", &[], &both[1..], Device::Cann(3)),
+        ("device = [\"cann:3\"]", &[], &both[1..], Device::Cann(3)),
+        ("device = [\"cpu\", \"cann:3\"]", &[], &both, Device::Cpu),
+        ("device = \"cpu,cann:3\"", &[], &both, Device::Cpu),
+        ("device = [\"cpu\", \"cpu\"]", &["--device", "cann:3"], &both[1..], Device::Cann(3)),
+        ("", &["--device", "cpu,cann:3"], &both, Device::Cpu),
+        ("", &["--device", "cpu", "--device", "cann:3"], &both, Device::Cpu),
+    ] {
+        let served = serve(file, &[&["--bundle", "a"], flags].concat());
+        assert_eq!(served.on.devices().collect::<Vec<_>>(), several, "`{file}` {flags:?}");
+        match parse(file, &[&["say", "--text", "x"], flags].concat()).unwrap() {
+            Probe::Say { on, .. } => assert_eq!(on.device(), one, "`{file}` {flags:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(serve("device = \"none\"", &["--bundle", "a"]).on.devices().count(), 0);
+    let refused = parse("device = \"none\"", &["say", "--text", "x"]).unwrap_err();
+    assert!(refused.contains("`none` is not a device"), "{refused}");
+}
+
+/// Each gets past its devices, and stops at a bundle that is not there.
+#[test]
+fn every_command_takes_the_devices_of_a_service_from_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let out = folder.path().join("shot.mp4");
+    let file = write(&folder, "device = [\"cpu\", \"cann:0\"]\n");
+    let [file, out] = [&file, &out].map(|path| path.to_str().unwrap());
+    for variable in [("STORYMEM_DEVICE", "cpu,cann:0"), ("STORYMEM_CONFIG", file)] {
+        for args in [
+            &["worker", "--data-dir", data] as &[&str],
+            &["generate", "--prompt", "a fox", "--memory", "face.png", "--out", out],
+            &["doctor", "--data-dir", data],
+            &["compare"],
+        ] {
+            let said = program(&[variable], &[args, &["--bundle", "/no/bundle"]].concat());
+            assert!(
+                said.contains("/no/bundle") || said.contains("not ready"),
+                "{args:?} {variable:?}: {said}"
+            );
+            assert!(!said.contains("--device"), "{args:?} {variable:?}: {said}");
+        }
+        let said = program(&[variable, ("STORYMEM_DEVICE", "cpu,gpu")], &["serve", "--bundle", "/no/bundle"]);
+        assert!(said.contains("`gpu` is not a device"), "{said}");
     }
 }
 
@@ -122,6 +181,8 @@ fn what_is_wrong_in_a_file_is_named() {
         ("listen = 1979-05-27", "listen"),
         ("listen = { port = 1 }", "listen"),
         ("bundle = [[\"a\"]]", "bundle"),
+        ("listen = [\"127.0.0.1:1\", \"127.0.0.1:2\"]", "one value"),
+        ("device = [\"cpu\", \"gpu\"]", "gpu"),
         ("listen = \"nowhere\"", "--listen"),
         ("lease-seconds = 1", "--lease-seconds"),
         ("lease-seconds = \"long\"", "--lease-seconds"),
@@ -183,5 +244,72 @@ fn every_flag_names_its_variable_in_the_help() {
         }
         assert!(seen > 5, "{help}");
         assert!(!help.contains("supervised"), "what is hidden stays hidden");
+    }
+}
+
+#[test]
+fn the_effective_settings_say_where_they_come_from_and_are_a_file_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = write(&folder, "bundle = [\"/b/mi2v\", \"/b/t2v\"]\nlease-seconds = 30\n");
+    let config = config.to_str().unwrap();
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let envs =
+        [("STORYMEM_CONFIG", config), ("STORYMEM_LISTEN", "0.0.0.0:80"), ("STORYMEM_WEBHOOK_SECRET", secret)];
+    let print = |envs: &[(&str, &str)], args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
+        let output = command.env_clear().envs(envs.iter().copied()).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = print(&envs, &["config"]);
+    for line in [
+        "bundle = [\"/b/mi2v\", \"/b/t2v\"]  # from the file",
+        "lease-seconds = 30  # from the file",
+        "listen = \"0.0.0.0:80\"  # from STORYMEM_LISTEN",
+        "max-attempts = 3  # default",
+        "# threads =   # not set",
+        "# webhook-secret is set and not shown  # from STORYMEM_WEBHOOK_SECRET",
+    ] {
+        assert!(printed.lines().any(|l| l == line), "`{line}` is not in {printed}");
+    }
+    assert!(!printed.contains(secret));
+    let again = write(&folder, &printed);
+    let reread = print(&[("STORYMEM_CONFIG", again.to_str().unwrap())], &["config"]);
+    assert!(reread.contains("listen = \"0.0.0.0:80\"  # from the file"), "{reread}");
+    let bare = print(&[], &["config"]);
+    assert!(bare.contains("# bundle =   # not set, and needed"), "{bare}");
+    let unknown = program(&[], &["config", "sevre"]);
+    assert!(unknown.contains("`sevre`"), "{unknown}");
+    let wrong = program(&[("STORYMEM_LISTEN", "nowhere")], &["config"]);
+    assert!(wrong.contains("nowhere"), "{wrong}");
+}
+
+#[test]
+fn what_starts_the_service_names_settings_it_has() {
+    let output = Command::new(env!("CARGO_BIN_EXE_storymem")).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    // What only docker-compose.yml itself reads.
+    let others = ["STORYMEM_BUNDLE_DIR", "STORYMEM_PORT", "STORYMEM_PUBLISH"];
+    for file in ["Dockerfile", "docker-compose.yml", "deploy/storymem.service"] {
+        let text = fs::read_to_string(format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let words = text.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+        let names: Vec<_> = words.filter(|w| w.starts_with("STORYMEM_") && !others.contains(w)).collect();
+        assert!(names.len() >= 3, "{file}: {names:?}");
+        for name in names {
+            assert!(
+                help.contains(&format!("[env: {name}=")),
+                "{file} sets `{name}`, which `serve` does not have"
+            );
+        }
+    }
+}
+
+#[test]
+fn shells_complete_commands_and_flags() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_storymem")).args(["completions", shell]).output().unwrap();
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(script.contains("serve") && script.contains("data-dir"), "{shell}: {script}");
     }
 }

@@ -81,7 +81,7 @@ fn widen_bundle(from: &Path, to: &Path) {
     let mut manifest = bundle.manifest().clone();
     manifest.dtype = Dtype::F32;
     let mut writer = BundleWriter::create(to).unwrap();
-    for net in Net::ALL {
+    for net in manifest.nets.present() {
         let file = bundle.weights(net).unwrap();
         let stored: Vec<StoredTensor> = manifest.tensors(net);
         let mut written = writer.weights(net, stored.clone()).unwrap();

@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::queue::publish;
 use proptest::prelude::*;
 use storymem::storage::{Digest, Storage};
 use tempfile::TempDir;
@@ -75,11 +78,7 @@ fn a_result_appears_whole_or_not_at_all() {
     assert!(error.contains("thumbnail.jpg"), "a result without its thumbnail is no result: {error}");
     assert!(files(folder.path()).is_empty());
 
-    let staged = storage.stage_result(job, token).unwrap();
-    fs::write(staged.video(), b"a video").unwrap();
-    fs::write(staged.thumbnail(), b"a thumbnail").unwrap();
-    fs::write(staged.last_frame(), b"a frame").unwrap();
-    staged.publish().unwrap();
+    publish(&storage, job, token, b"a video", b"a frame");
     assert_eq!(fs::read(storage.video(job, token)).unwrap(), b"a video");
     assert_eq!(fs::read(storage.thumbnail(job, token)).unwrap(), b"a thumbnail");
     assert_eq!(fs::read(storage.last_frame(job, token)).unwrap(), b"a frame");
@@ -92,11 +91,7 @@ fn attempts_do_not_touch_one_anothers_results() {
     let job = Uuid::now_v7();
     let tokens = [Uuid::now_v7(), Uuid::now_v7()];
     for token in tokens {
-        let staged = storage.stage_result(job, token).unwrap();
-        fs::write(staged.video(), token.as_bytes()).unwrap();
-        fs::write(staged.thumbnail(), b"").unwrap();
-        fs::write(staged.last_frame(), b"").unwrap();
-        staged.publish().unwrap();
+        publish(&storage, job, token, token.as_bytes(), b"");
     }
     storage.remove_result(job, tokens[0]).unwrap();
     storage.remove_result(job, tokens[0]).unwrap();
@@ -150,12 +145,25 @@ fn nothing_new_is_kept_below_the_floor_and_what_is_there_can_be_read() {
     for error in [
         full.check_room().unwrap_err(),
         full.put_input(b"another image").unwrap_err(),
+        full.put_checkpoint(job, token, b"some steps").unwrap_err(),
         full.stage_result(job, token).unwrap_err(),
     ] {
         assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
     }
     assert_eq!(full.input(&digest).unwrap(), b"an image");
     assert_eq!(files(folder.path()), before);
+}
+
+#[test]
+fn a_place_is_held_by_one_at_a_time() {
+    let (_folder, storage) = open();
+    let place = storage.take_place("cann:0").unwrap().unwrap();
+    let holder = storage.take_place("cann:0").unwrap().unwrap_err();
+    assert_eq!(holder.pid, Some(std::process::id()));
+    let other = storage.take_place("cann:1").unwrap().unwrap();
+    drop(place);
+    storage.take_place("cann:0").unwrap().unwrap();
+    drop(other);
 }
 
 #[test]

@@ -67,7 +67,8 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    async fn exist(&self, queue: &Queue) -> Result<bool, QueueError> {
+    /// Whether there are keys.
+    pub(super) async fn exist(&self, queue: &Queue) -> Result<bool, QueueError> {
         // Keys are revoked, but never removed: once there is one, there always is.
         if self.exist.load(Ordering::Relaxed) {
             return Ok(true);

@@ -8,19 +8,22 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt;
 use std::fmt::Write as _;
 use std::io;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::response::{Response as ResponseDoc, ResponseBuilder};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::videos;
 use crate::queue::QueueError;
 use crate::storage::StorageError;
 
@@ -84,8 +87,14 @@ error_codes! {
         "No route has this path; see `/openapi.json`.";
     JobNotFound, "job_not_found", NOT_FOUND, "There is no such job",
         "No job has this id, or it is another owner's.";
-    KeyframeNotFound, "keyframe_not_found", NOT_FOUND, "The job has no such frame",
-        "The job has published no frame of this name.";
+    KeyframeNotFound, "keyframe_not_found", NOT_FOUND, "There is no such frame",
+        "The job has published no frame of this name, or the story remembers none.";
+    StoryNotFound, "story_not_found", NOT_FOUND, "There is no such story",
+        "No story has this id, or it is another owner's.";
+    ShotNotFound, "shot_not_found", NOT_FOUND, "The story has no such shot",
+        "The shots of a story are counted from 1.";
+    NoWebhook, "no_webhook", NOT_FOUND, "The job has no webhook",
+        "The job was asked for without a `webhook_url`.";
     MethodNotAllowed, "method_not_allowed", METHOD_NOT_ALLOWED, "The method is not allowed here",
         "The path exists, the method does not; the `Allow` header lists those that do.";
     Timeout, "timeout", REQUEST_TIMEOUT, "The request took too long",
@@ -100,6 +109,16 @@ error_codes! {
         "What was asked is only possible once a job has ended; cancel it first.";
     NothingToRetry, "nothing_to_retry", CONFLICT, "The job succeeded",
         "Only jobs that failed or were cancelled can be tried again.";
+    PartOfStory, "part_of_story", CONFLICT, "The job makes a shot of a story",
+        "What was asked is only possible for the story as a whole, or by redoing the shot.";
+    StoryEnded, "story_ended", CONFLICT, "The story has already ended",
+        "What was asked is only possible before a story ends.";
+    StoryNotEnded, "story_not_ended", CONFLICT, "The story has not ended yet",
+        "What was asked is only possible once a story has ended; cancel it first.";
+    ShotNotReady, "shot_not_ready", CONFLICT, "A shot before it is missing",
+        "A shot before this one failed, was cancelled or has expired; redo that one first.";
+    StoryDeleted, "story_deleted", GONE, "The story was deleted",
+        "There was a story of this id; it, its jobs and their files are gone.";
     JobDeleted, "job_deleted", GONE, "The job was deleted",
         "There was a job of this id; it and its files are gone.";
     ResultExpired, "result_expired", GONE, "The result has expired",
@@ -107,7 +126,7 @@ error_codes! {
     PreconditionFailed, "precondition_failed", PRECONDITION_FAILED, "A precondition failed",
         "A condition in the request's headers, such as `If-Match`, does not hold.";
     PayloadTooLarge, "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
-        "The body has more bytes than the operator allows.";
+        "The body has more bytes than the operator allows; `detail` says how many those are.";
     UnsupportedMediaType, "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The media type is not supported",
         "The `Content-Type` is none of those the operation takes.";
     RangeNotSatisfiable, "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "The range can't be satisfied",
@@ -171,17 +190,17 @@ pub struct Document {
     /// The kind of problem in words.
     title: &'static str,
     /// The HTTP status.
-    status: u16,
+    pub(super) status: u16,
     /// What is wrong this time.
-    detail: String,
+    pub(super) detail: String,
     /// The path of the request.
     instance: String,
     /// The kind of problem for programs.
-    code: ErrorCode,
+    pub(super) code: ErrorCode,
     /// Everything that is wrong with the request, for `validation_failed`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    errors: Vec<FieldError>,
+    pub(super) errors: Vec<FieldError>,
     #[serde(skip)]
     #[schema(ignore)]
     retry_after: Option<u32>,
@@ -213,6 +232,15 @@ impl Problem {
         problem
     }
 
+    /// A body of more bytes than the operator allows.
+    pub fn too_large(most: usize) -> Self {
+        let detail = format!(
+            "the body has more than the {most} bytes ({:.0} MiB) this service takes; send images ahead to `POST /uploads`",
+            most as f64 / f64::from(1 << 20)
+        );
+        Self::new(ErrorCode::PayloadTooLarge, detail)
+    }
+
     /// A fault of the service. Its cause goes to the log, and only there.
     pub fn internal(cause: &(dyn Error + 'static)) -> Self {
         let mut chain = cause.to_string();
@@ -233,7 +261,10 @@ impl Problem {
         self
     }
 
-    fn of_status(status: StatusCode) -> Self {
+    fn of_status(status: StatusCode, body_bytes: usize) -> Self {
+        if status == StatusCode::PAYLOAD_TOO_LARGE {
+            return Self::too_large(body_bytes);
+        }
         let same = |code: &&ErrorCode| code.status() == status;
         let code = match ErrorCode::ALL.iter().find(same) {
             Some(&code) => code,
@@ -241,6 +272,18 @@ impl Problem {
             None => ErrorCode::Internal,
         };
         Self::new(code, code.meaning())
+    }
+}
+
+/// For people who have no HTTP client to show it: everything that is wrong, a line each.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.errors.as_slice() {
+            [] => f.write_str(&self.0.detail),
+            errors => {
+                errors.iter().try_for_each(|error| write!(f, "\n  `{}`: {}", error.pointer, error.detail))
+            }
+        }
     }
 }
 
@@ -259,6 +302,8 @@ impl From<QueueError> for Problem {
             QueueError::Unknown(_) => Self::new(ErrorCode::JobNotFound, error.to_string()),
             QueueError::Ended { .. } => Self::new(ErrorCode::JobEnded, error.to_string()),
             QueueError::NotEnded(_) => Self::new(ErrorCode::JobNotEnded, error.to_string()),
+            QueueError::NoSuchShot { .. } => Self::new(ErrorCode::ShotNotFound, error.to_string()),
+            QueueError::ShotNotReady { .. } => Self::new(ErrorCode::ShotNotReady, error.to_string()),
             QueueError::KeyReused => Self::new(ErrorCode::IdempotencyKeyReused, error.to_string()),
             QueueError::Full { .. } => {
                 Self::new(ErrorCode::QueueFull, error.to_string()).retry_after(FULL_SECONDS)
@@ -308,7 +353,8 @@ impl From<StorageError> for Problem {
 }
 
 /// Writes problems out, and makes one of every other error. Headers such as `Allow` and `Content-Range` stay.
-pub async fn render(request: Request, next: Next) -> Response {
+/// `body_bytes` are the most that a body may have.
+pub async fn render(State(body_bytes): State<usize>, request: Request, next: Next) -> Response {
     let instance = request.uri().path().to_owned();
     let response = next.run(request).await;
     let status = response.status();
@@ -316,8 +362,9 @@ pub async fn render(request: Request, next: Next) -> Response {
         return response;
     }
     let (mut parts, _) = response.into_parts();
-    let Problem(mut problem) = parts.extensions.remove().unwrap_or_else(|| Problem::of_status(status));
-    problem.instance = instance;
+    let Problem(mut problem) =
+        parts.extensions.remove().unwrap_or_else(|| Problem::of_status(status, body_bytes));
+    problem.instance.clone_from(&instance);
     parts.status = problem.code.status();
     for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::ETAG, header::LAST_MODIFIED] {
         parts.headers.remove(name);
@@ -329,7 +376,14 @@ pub async fn render(request: Request, next: Next) -> Response {
     if let Some(seconds) = problem.retry_after {
         parts.headers.insert(header::RETRY_AFTER, seconds.into());
     }
-    match serde_json::to_vec(&problem) {
+    let body = match instance.starts_with(videos::PREFIX) {
+        true => {
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            serde_json::to_vec(&videos::ErrorView::from(&*problem))
+        }
+        false => serde_json::to_vec(&problem),
+    };
+    match body {
         Ok(body) => Response::from_parts(parts, body.into()),
         Err(e) => {
             tracing::error!(error = %e, "a problem could not be written");
@@ -376,4 +430,10 @@ pub(crate) fn responses(codes: &[ErrorCode]) -> BTreeMap<String, RefOr<ResponseD
             .into()
     };
     by_status.into_iter().map(|(status, codes)| (status.to_string(), response(codes))).collect()
+}
+
+/// Documents a header of an answer.
+pub(crate) fn header_doc(description: &str, kind: Type) -> Header {
+    let schema = ObjectBuilder::new().schema_type(kind).build();
+    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
 }

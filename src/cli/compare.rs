@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::interrupt;
 use crate::compare::{Inputs, NetReport, Part, Side, compare};
-use crate::config::{DeviceConfig, RuntimeConfig, absolute_path};
+use crate::config::{DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
 use crate::engine::{Device, Engine, Runtime, StopToken};
 use crate::files;
 
@@ -20,9 +20,8 @@ pub struct Args {
     /// A folder written by `storymem export` or `storymem demo`
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, value_parser = absolute_path())]
     bundle: PathBuf,
-    /// The device to check: `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    on: OneDevice,
     /// The device that is right
     #[arg(long, value_name = "DEVICE", default_value = "cpu")]
     against: Device,
@@ -77,10 +76,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let other = other.as_ref().unwrap_or(&bundle);
 
     // The build for NPUs has the CPU as well, and a process loads one.
-    let for_npu = [args.device, args.against].into_iter().find(|device| *device != Device::Cpu);
+    let for_npu = [args.on.device(), args.against].into_iter().find(|device| *device != Device::Cpu);
     let runtime = Runtime::load(&args.runtime.options(for_npu.unwrap_or_default()))?;
     let open = |device| Engine::open(runtime.clone(), args.use_of.options(device));
-    let (tested, reference) = (open(args.device)?, open(args.against)?);
+    let (tested, reference) = (open(args.on.device())?, open(args.against)?);
 
     let stop = StopToken::default();
     let on_interrupt = stop.clone();
@@ -97,7 +96,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let passed = nets.iter().flat_map(|net| &net.parts).all(is_within);
     if let Some(path) = &args.json {
         let report = Report {
-            device: args.device.to_string(),
+            device: args.on.device().to_string(),
             against: args.against.to_string(),
             bundle: bundle.digest(),
             against_bundle: other.digest(),

@@ -7,12 +7,12 @@ use clap::ValueHint;
 use onnx_export::bundle::{BundleVariant, Dtype, Manifest};
 use onnx_export::graph::CannLowering;
 
-use crate::config::{DataConfig, DeviceConfig, RuntimeConfig, absolute_path};
+use crate::config::{DataConfig, DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
 use crate::doctor::{
     Check, Outcome, Report, check_bundle, check_device, check_folder, check_graphs, check_plan,
     check_runtime, check_space, show_plan,
 };
-use crate::engine::{Bytes, Device, Stage};
+use crate::engine::{Bytes, Stage};
 use crate::pipeline::Profile;
 
 /// Checks whether this machine can do the work, and says what to do if not
@@ -24,9 +24,8 @@ pub struct Args {
     /// Read every file of the bundle to the end, which takes minutes, to see whether one is damaged
     #[arg(long, requires = "bundle")]
     verify: bool,
-    /// The device to check: `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    on: OneDevice,
     /// Show what would lie in an NPU's memory, how much is moved for each step, and the largest activation; without
     /// `--bundle`, of the full-size model in f16
     #[arg(long)]
@@ -54,9 +53,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         shown = report.checks.len();
     };
 
-    let options = args.use_of.options(args.device);
+    let device = args.on.device();
+    let options = args.use_of.options(device);
     let lowering = options.lowering;
-    let npu = check_runtime(&mut report, &args.runtime.options(args.device))
+    let npu = check_runtime(&mut report, &args.runtime.options(device))
         .and_then(|runtime| check_device(&mut report, runtime, options));
     if let Some(npu) = &npu {
         check_space(&mut report, "compiled graphs", &npu.graphs);
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     show(&report);
 
     let bundle = args.bundle.as_deref();
-    let bundle = bundle.and_then(|path| check_bundle(&mut report, path, args.device, args.verify));
+    let bundle = bundle.and_then(|path| check_bundle(&mut report, path, device, args.verify));
     show(&report);
     let manifest = match &bundle {
         Some(bundle) => Some(bundle.manifest().clone()),
@@ -117,7 +117,7 @@ fn verdict(report: &Report, args: &Args) -> anyhow::Result<()> {
         1 => " but for the warning above".into(),
         more => format!(" but for the {more} warnings above"),
     };
-    let device = args.device;
+    let device = args.on.device();
     match &args.bundle {
         Some(bundle) => {
             println!("ready{noted}: `storymem serve --bundle {} --device {device}`", bundle.display())

@@ -30,6 +30,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR|FILE@EXPERT=STRENGTH", env = "STORYMEM_LORA", value_delimiter = ',')]
     lora: Vec<Lora>,
 
+    /// CLIP (ViT-B/32) in `transformers`' format: `config.json` and safetensors. Chooses the frames that a story remembers;
+    /// without it they are compared by layout and colour.
+    #[arg(long, value_name = "DIR", env = "STORYMEM_CLIP")]
+    clip: Option<PathBuf>,
+
     /// What the bundle shall make.
     #[arg(long, value_enum, env = "STORYMEM_VARIANT")]
     variant: VariantArg,
@@ -151,6 +156,7 @@ impl Args {
         Ok(ExportOptions {
             components: self.components.clone(),
             transformer: self.transformer.clone(),
+            clip: self.clip.clone(),
             lora: folders.pop(),
             lora_scale: self.lora_scale,
             adapters,

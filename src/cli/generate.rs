@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use clap::ValueEnum;
 use image::RgbImage;
 use indicatif::{ProgressBar, ProgressStyle};
 use onnx_export::bundle::Manifest;
 use serde::Serialize;
 
 use super::interrupt;
-use crate::config::{DeviceConfig, RuntimeConfig, absolute_path};
-use crate::engine::{Device, Runtime};
+use super::settings::ShotSettings;
+use crate::config::{DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
+use crate::engine::Runtime;
 use crate::pipeline::{
-    Conditioning, Fit, Generator, Guidance, Observer, Progress, Recording, Sampling, ShotPipeline,
-    ShotRequest, Size, SolverKind, Stage, StopToken, draw_seed, images,
+    Conditioning, Generator, Observer, Progress, Recording, Sampling, ShotPipeline, ShotRequest, Size, Stage,
+    StopToken, draw_seed, images,
 };
 use crate::video;
 
@@ -30,9 +30,6 @@ pub struct Args {
     /// What happens in the shot
     #[arg(long, value_name = "TEXT")]
     prompt: String,
-    /// What to steer away from [default: the model's own]
-    #[arg(long, value_name = "TEXT")]
-    negative_prompt: Option<String>,
     /// Frames to remember, in story order: PNG, JPEG or WebP
     #[arg(long, value_name = "IMAGE", num_args = 1.., value_parser = absolute_path())]
     memory: Vec<PathBuf>,
@@ -42,33 +39,10 @@ pub struct Args {
     /// Continue the motion of these five frames; they are not part of the video
     #[arg(long, value_name = "IMAGE", num_args = 5, value_parser = absolute_path())]
     motion: Vec<PathBuf>,
-    /// Width and height in pixels, multiples of 16 [default: the model's own]
-    #[arg(long, value_name = "WxH")]
-    size: Option<Size>,
-    /// Whether the video has the given size, or its area in the shape of the first image
-    #[arg(long, value_enum, default_value_t)]
-    fit: FitFlag,
-    /// Frames to generate, 4n+1 [default: the model's own]
-    #[arg(long, value_name = "N")]
-    frames: Option<usize>,
-    /// Denoising steps [default: the model's own]
-    #[arg(long, value_name = "N")]
-    steps: Option<usize>,
-    /// Shift of the noise schedule [default: the model's own]
-    #[arg(long, value_name = "X")]
-    shift: Option<f64>,
-    /// Guidance scale: one for both experts, or HIGH,LOW [default: the model's own]
-    #[arg(long, value_name = "X", value_parser = parse_guidance)]
-    guidance: Option<Guidance>,
-    /// The sampler: `unipc` or `dpm++`
-    #[arg(long, value_name = "NAME", default_value = "unipc")]
-    solver: SolverKind,
-    /// Seed of the noise [default: drawn, and printed]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..1 << 53))]
-    seed: Option<u64>,
-    /// Where to compute: `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    settings: ShotSettings,
+    #[command(flatten)]
+    on: OneDevice,
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
@@ -84,13 +58,6 @@ pub struct Args {
     timings: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum FitFlag {
-    #[default]
-    Size,
-    Reference,
-}
-
 /// Makes the shot.
 ///
 /// # Errors
@@ -100,8 +67,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let parent = args.out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(parent.is_dir(), "`{}` is no folder; create it first", parent.display());
 
-    let runtime = Runtime::load(&args.runtime.options(args.device))?;
-    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.use_of.options(args.device))?;
+    let device = args.on.device();
+    let runtime = Runtime::load(&args.runtime.options(device))?;
+    let mut pipeline = ShotPipeline::open(&args.bundle, runtime, args.use_of.options(device))?;
     let request = request(&args, pipeline.manifest())?;
     let stop = StopToken::default();
     let on_interrupt = stop.clone();
@@ -143,7 +111,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn request(args: &Args, manifest: &Manifest) -> anyhow::Result<ShotRequest> {
-    let defaults = &manifest.sampling;
+    let (defaults, settings) = (&manifest.sampling, &args.settings);
     let own_size = Size { width: defaults.width, height: defaults.height };
     let conditioning = match (&args.first_frame, &args.motion[..]) {
         (Some(path), _) => Conditioning::FirstFrame(open_image(path)?),
@@ -156,21 +124,18 @@ fn request(args: &Args, manifest: &Manifest) -> anyhow::Result<ShotRequest> {
     };
     Ok(ShotRequest {
         prompt: args.prompt.clone(),
-        negative_prompt: args.negative_prompt.clone().unwrap_or_else(|| defaults.negative_prompt.clone()),
+        negative_prompt: settings.negative_prompt.clone().unwrap_or_else(|| defaults.negative_prompt.clone()),
         memory: args.memory.iter().map(|p| open_image(p)).collect::<Result<_, _>>()?,
         conditioning,
         sampling: Sampling {
-            size: args.size.unwrap_or(own_size),
-            fit: match args.fit {
-                FitFlag::Size => Fit::Size,
-                FitFlag::Reference => Fit::Reference,
-            },
-            frames: args.frames.unwrap_or(defaults.frames),
-            steps: args.steps.unwrap_or(defaults.steps),
-            shift: args.shift.unwrap_or(defaults.shift),
-            guidance: args.guidance.unwrap_or(defaults.guidance),
-            solver: args.solver,
-            seed: args.seed.map_or_else(draw_seed, Ok)?,
+            size: settings.size.unwrap_or(own_size),
+            fit: settings.fit.into(),
+            frames: settings.frames.unwrap_or(defaults.frames),
+            steps: settings.steps.unwrap_or(defaults.steps),
+            shift: settings.shift.unwrap_or(defaults.shift),
+            guidance: settings.guidance.unwrap_or(defaults.guidance),
+            solver: settings.solver,
+            seed: settings.seed.map_or_else(draw_seed, Ok)?,
         },
     })
 }
@@ -178,14 +143,6 @@ fn request(args: &Args, manifest: &Manifest) -> anyhow::Result<ShotRequest> {
 fn open_image(path: &Path) -> anyhow::Result<RgbImage> {
     let context = || format!("image `{}`", path.display());
     images::decode(&fs::read(path).with_context(context)?).with_context(context)
-}
-
-fn parse_guidance(text: &str) -> Result<Guidance, String> {
-    let (high, low) = text.split_once(',').unwrap_or((text, text));
-    match (high.parse(), low.parse()) {
-        (Ok(high), Ok(low)) => Ok(Guidance { high, low }),
-        _ => Err("write a number, or two with a comma between them".into()),
-    }
 }
 
 #[derive(Serialize)]

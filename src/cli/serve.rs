@@ -1,5 +1,6 @@
 //! `storymem serve`: the API, and a worker process for each device.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
@@ -17,28 +18,21 @@ use super::signals;
 use crate::api::webhooks::{self, Courier};
 use crate::api::{self, App, Catalog, FETCH_TIMEOUT, Settings};
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, OutboundConfig, QueueConfig,
-    RetentionConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
+    BundleConfig, DataConfig, DeviceConfig, HttpConfig, LimitConfig, LogConfig, MemoryConfig, OutboundConfig,
+    QueueConfig, RetentionConfig, RuntimeConfig, ServedDevices, WarmUpConfig, WorkerConfig,
 };
 use crate::engine::Device;
 use crate::outbound::Outbound;
-use crate::queue::{Keep, Queue, SystemClock};
-use crate::retention::{self, GRACE, Round};
+use crate::queue::{Queue, SystemClock};
+use crate::retention;
 use crate::storage::Storage;
 use crate::worker::supervisor::Supervisor;
-use crate::worker::sweep;
 
 /// How often leases that ran out are looked for, besides at every claim.
 const RECOVER: Duration = Duration::from_secs(2);
 
 /// How often the database's log is folded.
 const FOLD: Duration = Duration::from_millis(200);
-
-/// How often old jobs and files are looked for.
-const LET_GO: Duration = Duration::from_secs(60);
-
-/// How often files that no job names are looked for: at first, and then.
-const SWEEP: Duration = Duration::from_secs(600);
 
 /// How long open connections may take to end once the service stops.
 const HTTP_GRACE: Duration = Duration::from_secs(10);
@@ -52,10 +46,8 @@ pub struct Args {
     http: HttpConfig,
     #[command(flatten)]
     data: DataConfig,
-    /// A device to work on, `cpu` or `cann:N`; may be given several times, and `none` starts no worker
-    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu", value_delimiter = ',')]
-    #[arg(action = clap::ArgAction::Append, value_parser = parse_device)]
-    devices: Vec<Option<Device>>,
+    #[command(flatten)]
+    on: ServedDevices,
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
@@ -71,16 +63,17 @@ pub struct Args {
     #[command(flatten)]
     retention: RetentionConfig,
     #[command(flatten)]
+    remember: MemoryConfig,
+    #[command(flatten)]
     work: WorkerConfig,
     /// Seconds a worker may take to save its job and give it back when it was not done in time
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     stop_seconds: u64,
+    /// Seconds after which a worker process that gives no sign of life is killed and started again
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..))]
+    silence_seconds: u64,
     #[command(flatten)]
     log: LogConfig,
-}
-
-fn parse_device(text: &str) -> Result<Option<Device>, String> {
-    if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
 /// Runs the command until SIGTERM or Ctrl-C.
@@ -100,8 +93,11 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     // Before anyone can know that the service is up, and tell it to stop.
     let shutdown = CancellationToken::new();
     tokio::spawn(signals::cancel_on_signal(shutdown.clone()).context("can't listen to signals")?);
-    for device in args.devices.iter().flatten() {
-        check(&args, *device).await?;
+    for device in args.on.devices() {
+        tokio::select! {
+            checked = check(&args, device) => checked?,
+            () = shutdown.cancelled() => return Ok(()),
+        }
     }
     let mut manifests = Vec::new();
     for path in &args.bundle.bundles {
@@ -119,13 +115,12 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(recover(queue.clone(), shutdown.clone()));
     tasks.spawn(fold(queue.clone(), shutdown.clone()));
-    tasks.spawn(let_go(queue.clone(), storage.clone(), args.retention.keep(), shutdown.clone()));
-    tasks.spawn(sweep_up(queue.clone(), storage.clone(), shutdown.clone()));
+    tasks.spawn(retention::run(queue.clone(), storage.clone(), args.retention.keep(), shutdown.clone()));
     if let Some(courier) = courier(&args, &queue, &shutdown)? {
         tasks.spawn(courier.run());
     }
-    for device in args.devices.iter().flatten() {
-        tasks.spawn(supervisor(&args, *device, &queue, &storage, &shutdown)?.run());
+    for (device, place) in places(args.on.devices()) {
+        tasks.spawn(supervisor(&args, device, place, &queue, &storage, &shutdown)?.run());
     }
     let stopping = shutdown.clone().cancelled_owned();
     let http = axum::serve(listener, api::router(app)).with_graceful_shutdown(stopping);
@@ -173,25 +168,6 @@ async fn recover(queue: Queue, shutdown: CancellationToken) {
     }
 }
 
-/// Lets go of what is old, at the start and then regularly.
-async fn let_go(queue: Queue, storage: Storage, keep: Keep, shutdown: CancellationToken) {
-    while !shutdown.is_cancelled() {
-        match retention::round(&queue, &storage, &keep, GRACE).await {
-            Ok(Round { results: 0, jobs: 0, inputs: 0 }) => {}
-            Ok(Round { results, jobs, inputs }) => {
-                tracing::info!(
-                    expired.results = results,
-                    expired.jobs = jobs,
-                    expired.inputs = inputs,
-                    "old jobs and files were removed"
-                );
-            }
-            Err(e) => tracing::warn!(error = %e, "old jobs and files could not be removed"),
-        }
-        let _ = tokio::time::timeout(LET_GO, shutdown.cancelled()).await;
-    }
-}
-
 /// Folds the database's log, so that no commit has to.
 async fn fold(queue: Queue, shutdown: CancellationToken) {
     let mut failing = false;
@@ -207,22 +183,6 @@ async fn fold(queue: Queue, shutdown: CancellationToken) {
     }
 }
 
-/// Removes what crashes have left behind.
-async fn sweep_up(queue: Queue, storage: Storage, shutdown: CancellationToken) {
-    while !shutdown.is_cancelled() {
-        if let Err(e) = sweep::results(&queue, &storage).await {
-            tracing::warn!(error = %e, "results that no job names could not be swept up");
-        }
-        if let Err(e) = sweep::checkpoints(&queue, &storage).await {
-            tracing::warn!(error = %e, "checkpoints of ended jobs could not be swept up");
-        }
-        if let Err(e) = queue.clear_workers().await {
-            tracing::warn!(error = %e, "workers that are gone could not be cleared away");
-        }
-        let _ = tokio::time::timeout(SWEEP, shutdown.cancelled()).await;
-    }
-}
-
 /// Makes sure that an NPU can be used, by a worker that does nothing else: a service that can't make anything should say
 /// so at its start. The CPU can always be used.
 async fn check(args: &Args, device: Device) -> anyhow::Result<()> {
@@ -231,7 +191,12 @@ async fn check(args: &Args, device: Device) -> anyhow::Result<()> {
     }
     let program = std::env::current_exe().context("can't find this program's own file")?;
     let mut worker = Command::new(program);
-    worker.args(worker_args(args, device)).arg("--check").stdin(Stdio::null()).stderr(Stdio::inherit());
+    worker
+        .args(worker_args(args, device))
+        .arg("--check")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true);
     let output = worker.output().await.with_context(|| format!("device `{device}` can't be checked"))?;
     if output.status.success() {
         return Ok(());
@@ -242,9 +207,20 @@ async fn check(args: &Args, device: Device) -> anyhow::Result<()> {
     }
 }
 
+/// A place for each worker: its device, with a number from the second of one device on.
+fn places(devices: impl Iterator<Item = Device>) -> impl Iterator<Item = (Device, String)> {
+    let mut count = HashMap::<Device, usize>::new();
+    devices.map(move |device| {
+        let nth = count.entry(device).or_default();
+        *nth += 1;
+        (device, if *nth == 1 { device.to_string() } else { format!("{device}-{nth}") })
+    })
+}
+
 fn supervisor(
     args: &Args,
     device: Device,
+    place: String,
     queue: &Queue,
     storage: &Storage,
     shutdown: &CancellationToken,
@@ -253,10 +229,12 @@ fn supervisor(
         queue: queue.clone(),
         storage: storage.clone(),
         program: std::env::current_exe().context("can't find this program's own file")?,
-        args: [worker_args(args, device), vec!["--supervised".into()]].concat(),
+        args: [worker_args(args, device), vec!["--supervised".into(), "--place".into(), place.into()]]
+            .concat(),
         device: device.to_string(),
         shutdown: shutdown.clone(),
         grace: args.work.drain() + Duration::from_secs(args.stop_seconds),
+        silence: Duration::from_secs(args.silence_seconds),
     })
 }
 
@@ -269,6 +247,7 @@ fn worker_args(args: &Args, device: Device) -> Vec<OsString> {
     worker.extend(args.runtime.to_args());
     worker.extend(args.use_of.to_args());
     worker.extend(args.warm_up.to_args());
+    worker.extend(args.remember.to_args());
     worker.extend(args.queue.to_args().map(OsString::from));
     worker.extend(args.work.to_args().map(OsString::from));
     worker.extend(args.log.to_args().map(OsString::from));

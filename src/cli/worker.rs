@@ -1,6 +1,5 @@
 //! `storymem worker`: takes jobs from the queue and makes them on one device.
 
-use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +7,15 @@ use anyhow::Context;
 use tokio_util::sync::CancellationToken;
 
 use super::signals;
-use crate::api::catalog;
 use crate::config::{
-    BundleConfig, DataConfig, DeviceConfig, LogConfig, QueueConfig, RuntimeConfig, WarmUpConfig, WorkerConfig,
+    BundleConfig, DataConfig, DeviceConfig, LogConfig, MemoryConfig, OneDevice, QueueConfig, RuntimeConfig,
+    WarmUpConfig, WorkerConfig,
 };
 use crate::engine::{Device, Runtime};
-use crate::pipeline::{Generator as _, ShotPipeline, StopToken};
+use crate::pipeline::memory::QualityGate;
+use crate::pipeline::{Bundles, Model, ShotPipeline, StopToken};
 use crate::queue::{Queue, SystemClock};
-use crate::worker::{self, Model, Worker, stall};
+use crate::worker::{self, Worker, lifeline, place, stall};
 
 /// Takes jobs from the queue and makes them on one device. `storymem serve` starts one for each device.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,15 +24,16 @@ pub struct Args {
     bundle: BundleConfig,
     #[command(flatten)]
     data: DataConfig,
-    /// The device to work on, `cpu` or `cann:N`
-    #[arg(long, value_name = "DEVICE", default_value = "cpu")]
-    device: Device,
+    #[command(flatten)]
+    on: OneDevice,
     #[command(flatten)]
     runtime: RuntimeConfig,
     #[command(flatten)]
     use_of: DeviceConfig,
     #[command(flatten)]
     warm_up: WarmUpConfig,
+    #[command(flatten)]
+    remember: MemoryConfig,
     #[command(flatten)]
     queue: QueueConfig,
     #[command(flatten)]
@@ -42,9 +43,12 @@ pub struct Args {
     /// The worker's name, which no other process may have
     #[arg(long, hide = true)]
     name: Option<String>,
-    /// Take no more jobs when a line comes on the standard input, and stop when it ends
+    /// The standard input is a supervisor's socket
     #[arg(long, hide = true)]
     supervised: bool,
+    /// The place at the device, which one process has at a time [default: the device's name; none for `cpu`]
+    #[arg(long, hide = true)]
+    place: Option<String>,
     /// Only open the bundles on the device, and say on the standard output what prevents it
     #[arg(long, hide = true)]
     check: bool,
@@ -57,7 +61,7 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.log.init()?;
     if args.check {
-        return open(&args, &StopToken::default()).map(drop).inspect_err(|error| println!("{error:#}"));
+        return check(&args).inspect_err(|error| println!("{error:#}"));
     }
     // One thread suffices for the lease; the others are the model's.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -66,25 +70,33 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     {
         let _context = runtime.enter();
         runtime.spawn(signals::cancel_on_signal(drain.clone()).context("can't listen to signals")?);
-    }
-    if args.supervised {
-        follow_supervisor(drain.clone(), shutdown.clone());
+        if args.supervised {
+            lifeline::follow(drain.clone(), shutdown.clone()).context("can't follow the supervisor")?;
+        }
     }
     runtime.spawn(stop_after(drain.clone(), args.work.drain(), shutdown.clone()));
     let storage = args.data.open()?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
-    let device = args.device.to_string();
-    let name = args.name.clone().unwrap_or_else(|| worker::new_name(&device));
+    let device = args.on.device();
+    let name = args.name.clone().unwrap_or_else(|| worker::new_name(&device.to_string()));
     if let Some(limit) = args.work.stall() {
-        runtime.spawn(stall::watch(queue.clone(), name.clone(), args.device, limit));
+        runtime.spawn(stall::watch(queue.clone(), name.clone(), device, limit));
     }
     let stop = StopToken::default();
     runtime.spawn(stop_on(shutdown.clone(), stop.clone()));
-    let mut models = open(&args, &stop)?;
+    // Dropped after the models: then the device is free.
+    let _place = match args.place() {
+        None => None,
+        Some(name) => match place::take(&storage, &name, &drain)? {
+            Some(place) => Some(place),
+            None => return Ok(()),
+        },
+    };
+    let (mut bundles, mut gate) = open(&args, &stop)?;
     let worker = Worker {
         name,
-        device,
+        device: device.to_string(),
         queue,
         storage,
         runtime: runtime.handle().clone(),
@@ -92,41 +104,46 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         drain,
         shutdown,
     };
-    worker.run(&mut models)?;
+    worker.run(&mut bundles, &mut *gate)?;
     runtime.block_on(worker.queue.close());
     Ok(())
 }
 
-fn open(args: &Args, stop: &StopToken) -> anyhow::Result<Vec<Model>> {
-    let runtime = Runtime::load(&args.runtime.options(args.device))?;
+/// Opens the bundles on the device, once that is free.
+fn check(args: &Args) -> anyhow::Result<()> {
+    let storage = args.data.open()?;
+    let never = CancellationToken::new();
+    let _place = args.place().map(|name| place::take(&storage, &name, &never)).transpose()?;
+    open(args, &StopToken::default()).map(drop)
+}
+
+impl Args {
+    /// The place that only one process may have. Any number of workers may share the CPU if someone starts them by hand.
+    fn place(&self) -> Option<String> {
+        let device = self.on.device();
+        self.place.clone().or_else(|| (device != Device::Cpu).then(|| device.to_string()))
+    }
+}
+
+fn open(args: &Args, stop: &StopToken) -> anyhow::Result<(Bundles, Box<dyn QualityGate>)> {
+    let device = args.on.device();
+    let runtime = Runtime::load(&args.runtime.options(device))?;
     let open = |path| {
-        let pipeline = ShotPipeline::open(path, runtime.clone(), args.use_of.options(args.device))?;
+        let pipeline = ShotPipeline::open(path, runtime.clone(), args.use_of.options(device))?;
         for profile in args.warm_up.warm_up.iter().filter(|_| !args.check) {
             pipeline.warm_up(profile, stop)?;
         }
-        let (digest, variant) = (pipeline.digest().to_owned(), pipeline.manifest().variant);
-        Ok(Model { serves: catalog::variants(variant).to_vec(), digest, generator: Box::new(pipeline) })
+        Ok(Model::new(pipeline))
     };
-    args.bundle.bundles.iter().map(|path| open(path)).collect()
+    let gate = args.remember.open(&runtime)?;
+    let models = args.bundle.bundles.iter().map(|path| open(path)).collect::<anyhow::Result<_>>()?;
+    Ok((Bundles::new(models), gate))
 }
 
 /// Stops what is being made ready.
 async fn stop_on(shutdown: CancellationToken, stop: StopToken) {
     shutdown.cancelled().await;
     stop.stop();
-}
-
-/// The supervisor holds the other end of the pipe: a byte says to take no more jobs, its end that the supervisor has
-/// ended.
-fn follow_supervisor(drain: CancellationToken, shutdown: CancellationToken) {
-    std::thread::spawn(move || {
-        let mut byte = [0];
-        while matches!(io::stdin().read(&mut byte), Ok(1)) {
-            drain.cancel();
-        }
-        tracing::info!("the supervisor has ended");
-        shutdown.cancel();
-    });
 }
 
 /// Stops a job that still runs some time after the worker was told to take no more.

@@ -27,6 +27,8 @@ pub struct Inputs {
     pub(super) video: [Vec<f32>; 2],
     /// Uniform values in [-1, 1): a video's first frame and the four that follow.
     pub(super) pixels: [Vec<f32>; 2],
+    /// Normal values: a frame `[3, side, side]` for CLIP, if there is one.
+    pub(super) frame: Vec<f32>,
 }
 
 impl Inputs {
@@ -49,6 +51,8 @@ impl Inputs {
             let frame: Array3<f32> = randn(seed + more, [nets.vae.z_dim, height, width]);
             frame.into_raw_vec_and_offset().0
         });
+        let side = nets.clip.as_ref().map_or(0, |clip| clip.image_size);
+        let frame: Array3<f32> = randn(seed + 4, [3, side, side]);
         Self {
             ids,
             prompt,
@@ -56,6 +60,7 @@ impl Inputs {
             timestep,
             video,
             pixels,
+            frame: frame.into_raw_vec_and_offset().0,
         }
     }
 }

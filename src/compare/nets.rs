@@ -3,11 +3,11 @@
 use ndarray::s;
 use onnx_export::models::vae::{self, Chunk, SPATIAL};
 use onnx_export::models::wan::{self, LatentGrid};
-use onnx_export::models::{Net, umt5};
+use onnx_export::models::{Net, clip, umt5};
 
 use super::inputs::GRID;
 use super::{CompareError, Inputs, Side};
-use crate::engine::{Compiled, EngineError, StopToken, Tensor, Weights};
+use crate::engine::{Compiled, EngineError, Stage, StopToken, Tensor, Weights};
 use crate::pipeline::condition::positions;
 use crate::pipeline::stages;
 
@@ -39,6 +39,7 @@ pub(super) fn run(
             run.encoder()?;
             run.decoder()?;
         }
+        Net::Clip => run.clip()?,
     }
     Ok(run.outputs)
 }
@@ -149,6 +150,18 @@ impl Run<'_> {
             hidden = self.keep(format!("block {i}"), out)?;
         }
         let [out] = epilogue.run(&[&hidden, &time], &mut held, "", stop)?;
+        self.keep("output", out)?;
+        Ok(())
+    }
+
+    fn clip(&mut self) -> Result<(), EngineError> {
+        let Self { side, weights, inputs, stop, .. } = *self;
+        let engine = side.engine;
+        let Some(config) = &side.bundle.manifest().nets.clip else { return Ok(()) };
+        let mut tower = engine.compile(weights, "", |g| clip::embed(g, config))?;
+        let mut held = engine.hold(weights, &Stage::of_one(tower.spec()))?;
+        let frame = engine.upload(&[3, config.image_size, config.image_size], inputs.frame.clone())?;
+        let [out] = tower.run(&[&frame], &mut held, "", stop)?;
         self.keep("output", out)?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use onnx_export::graph::CannLowering;
 use onnx_export::graph::cann::{Attention, Precision};
 
@@ -13,6 +13,47 @@ use crate::pipeline::Profile;
 
 /// Queries at a time where attention is in chunks and no number is given.
 const QUERIES: usize = 1024;
+
+/// The device of a command that uses one. The setting is that of `serve`, which may have several, so that one file or
+/// environment serves all commands.
+#[derive(Clone, Debug, Args)]
+pub struct OneDevice {
+    /// The device to use, `cpu` or `cann:N`; of several, the first
+    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu", value_delimiter = ',')]
+    #[arg(action = ArgAction::Append)]
+    devices: Vec<Device>,
+}
+
+impl OneDevice {
+    /// The device.
+    pub fn device(&self) -> Device {
+        // clap takes no empty list.
+        self.devices.first().copied().unwrap_or_default()
+    }
+}
+
+/// The devices of a service.
+#[derive(Clone, Debug, Args)]
+pub struct ServedDevices {
+    /// A device to work on, `cpu` or `cann:N`; may be given several times, and `none` starts no worker
+    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu", value_delimiter = ',')]
+    #[arg(action = ArgAction::Append, value_parser = parse_served)]
+    devices: Vec<Option<Device>>,
+}
+
+impl ServedDevices {
+    /// One for each worker.
+    pub fn devices(&self) -> impl Iterator<Item = Device> {
+        self.devices.iter().flatten().copied()
+    }
+}
+
+fn parse_served(text: &str) -> Result<Option<Device>, String> {
+    match text {
+        "none" => Ok(None),
+        text => text.parse().map(Some).map_err(|e: String| format!("{e}, or `none`")),
+    }
+}
 
 /// How NPUs are used.
 #[derive(Clone, Debug, Args)]

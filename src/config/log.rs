@@ -56,6 +56,10 @@ impl LogConfig {
     }
 }
 
-fn parse_filter(text: &str) -> Result<String, String> {
+/// A filter of the log, if it is one.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_filter(text: &str) -> Result<String, String> {
     EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|e| e.to_string())
 }

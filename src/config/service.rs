@@ -100,7 +100,7 @@ pub struct HttpConfig {
 /// What a request may ask.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct LimitConfig {
-    /// Most bytes of a request's body
+    /// Most bytes of a request's body; by default a form with 15 images of 20 MiB fits, the most there can be
     #[arg(long, value_name = "BYTES", default_value_t = Limits::default().body_bytes)]
     pub max_body_bytes: usize,
     /// Most pixels of a frame

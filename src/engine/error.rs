@@ -114,6 +114,17 @@ pub enum EngineError {
         /// What ONNX Runtime said.
         reason: ort::Error,
     },
+    /// An operator's own model can't be used.
+    #[error(
+        "`{}` can't be used: {reason}; it must take one f32 image `[1, 3, height, width]` and give one f32 number",
+        path.display()
+    )]
+    ImageModel {
+        /// The file.
+        path: PathBuf,
+        /// What it is, or what ONNX Runtime said.
+        reason: String,
+    },
     /// A value can't be moved in or out of the engine.
     #[error("a tensor can't be moved in or out of the engine: {0}")]
     Tensor(ort::Error),

@@ -15,6 +15,7 @@ use onnx_export::models::{Net, vae};
 use super::codec::VideoCodec;
 use super::condition::{LATENT_CHANNELS, condition, positions};
 use super::denoiser::{Denoiser, Expert};
+use super::memory::ClipSimilarity;
 use super::noise::randn;
 use super::resize::resize;
 use super::solver::Solver;
@@ -35,6 +36,7 @@ pub struct ShotPipeline {
     high: Weights,
     low: Weights,
     vae: Weights,
+    clip: Option<Weights>,
     /// The encoded clip of mid-grey frames that a shot without known frames is given; it depends on the size alone.
     grey: Option<(Dimensions, Array4<f32>)>,
 }
@@ -55,6 +57,7 @@ impl ShotPipeline {
         let open = |net| bundle.weights(net).map(Weights::new);
         let (text_encoder, vae) = (open(Net::TextEncoder)?, open(Net::Vae)?);
         let (high, low) = (open(Net::TransformerHigh)?, open(Net::TransformerLow)?);
+        let clip = bundle.manifest().nets.clip.is_some().then(|| open(Net::Clip)).transpose()?;
         // Last, as paths may mean something else after it.
         let engine = Engine::open(runtime, options)?;
         if bundle.manifest().random_weights {
@@ -63,7 +66,7 @@ impl ShotPipeline {
                 "the bundle has random weights: videos show noise"
             );
         }
-        Ok(Self { bundle, tokenizer, engine, text_encoder, high, low, vae, grey: None })
+        Ok(Self { bundle, tokenizer, engine, text_encoder, high, low, vae, clip, grey: None })
     }
 
     /// The bundle's digest; see [`Bundle::digest`].
@@ -155,7 +158,7 @@ impl ShotPipeline {
     /// Plans a request, checked against what the bundle can do, before anything is computed.
     fn plan(&self, request: &ShotRequest) -> Result<Plan, PipelineError> {
         let manifest = self.bundle.manifest();
-        let variant = request.conditioning.variant();
+        let variant = request.variant();
         check_inputs(manifest, request)?;
         let lead = match &request.conditioning {
             Conditioning::None => request.memory.first(),
@@ -377,6 +380,11 @@ impl Generator for ShotPipeline {
         stop: &StopToken,
     ) -> Result<Shot, PipelineError> {
         self.generate_recorded(request, resume, observer, stop, None)
+    }
+
+    fn clip(&self) -> Option<ClipSimilarity<'_>> {
+        let config = self.bundle.manifest().nets.clip.as_ref()?;
+        Some(ClipSimilarity::new(&self.engine, config, self.clip.as_ref()?))
     }
 }
 

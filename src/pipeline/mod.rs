@@ -3,6 +3,7 @@
 //! Nothing here names ONNX Runtime, HTTP or SQL: the nets are run through `engine`, and whoever wants a video
 //! hands a [`ShotRequest`] to a [`Generator`] and listens through an [`Observer`].
 
+mod bundles;
 mod checkpoint;
 mod codec;
 pub mod condition;
@@ -10,6 +11,7 @@ mod denoiser;
 mod error;
 mod generator;
 pub mod images;
+pub mod memory;
 pub mod noise;
 mod profile;
 mod progress;
@@ -23,13 +25,14 @@ pub mod text;
 mod text_encoder;
 
 pub use crate::engine::StopToken;
+pub use bundles::{Bundles, Model};
 pub use checkpoint::{Checkpoint, CheckpointView};
 pub use codec::VideoCodec;
 pub use denoiser::{Denoiser, Expert};
 pub use error::PipelineError;
 pub use generator::ShotPipeline;
 pub use images::ImageError;
-pub use noise::draw_seed;
+pub use noise::{draw_seed, story_seed, storymem_seed};
 pub use onnx_export::bundle::Guidance;
 pub use profile::Profile;
 pub use progress::{Observer, Progress, Stage};

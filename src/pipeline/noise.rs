@@ -27,6 +27,20 @@ pub fn draw_seed() -> Result<u64, getrandom::Error> {
     Ok(getrandom::u32()?.into())
 }
 
+/// Seeds are below this: JSON's numbers are exact up to here.
+const SEEDS: u64 = 1 << 53;
+
+/// The seed of a story's shot `shot`, counted from 0 through the whole story: no two shots have the same noise.
+pub fn story_seed(seed: u64, shot: usize) -> u64 {
+    seed.wrapping_add(shot as u64) % SEEDS
+}
+
+/// The seed that StoryMem's own `pipeline.py` gives the shot `index_in_scene`, counted from 0 in each scene anew: the
+/// first shots of all scenes have the same noise, and so on.
+pub fn storymem_seed(seed: u64, index_in_scene: usize) -> u64 {
+    story_seed(seed, index_in_scene)
+}
+
 /// Standard normal values of `shape`, in row-major order of drawing.
 ///
 /// As in PyTorch, MT19937 is seeded with the low 32 bits of `seed`: seeds that are 2^32 apart give the same noise.

@@ -18,7 +18,9 @@ pub enum Stage {
     Denoise,
     /// Decoding latents to frames.
     Decode,
-    /// Writing the MP4 and its thumbnail.
+    /// Choosing the frames that a film remembers, of a shot of a story.
+    Keyframes,
+    /// Writing the MP4 and its thumbnail, and of the last shot of a story the film.
     Mp4,
 }
 
@@ -32,6 +34,7 @@ impl Stage {
             Self::Denoise => "denoise",
             Self::Decode => "decode",
             Self::Mp4 => "mp4",
+            Self::Keyframes => "keyframes",
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use image::RgbImage;
-use onnx_export::bundle::Guidance;
+use onnx_export::bundle::{BundleVariant, Guidance};
 use serde::{Deserialize, Serialize};
 
 /// Everything that decides a shot, images decoded and settings filled in.
@@ -14,12 +14,25 @@ pub struct ShotRequest {
     pub prompt: String,
     /// What to steer away from.
     pub negative_prompt: String,
-    /// Frames to remember, in story order; at least one for a bundle with memory.
+    /// Frames to remember, in story order; at least one for a bundle with memory, none for one that works from text
+    /// alone.
     pub memory: Vec<RgbImage>,
     /// The frames the shot must begin with, if any.
     pub conditioning: Conditioning,
     /// The numbers.
     pub sampling: Sampling,
+}
+
+impl ShotRequest {
+    /// The mode of the shot.
+    pub fn variant(&self) -> Variant {
+        match &self.conditioning {
+            Conditioning::None if self.memory.is_empty() => Variant::T2v,
+            Conditioning::None => Variant::M2v,
+            Conditioning::FirstFrame(_) => Variant::Mi2v,
+            Conditioning::Motion(_) => Variant::Mm2v,
+        }
+    }
 }
 
 /// The numbers that decide a shot.
@@ -55,18 +68,7 @@ pub enum Conditioning {
     Motion(Box<[RgbImage; 5]>),
 }
 
-impl Conditioning {
-    /// The mode this makes of a shot with memory.
-    pub fn variant(&self) -> Variant {
-        match self {
-            Self::None => Variant::M2v,
-            Self::FirstFrame(_) => Variant::Mi2v,
-            Self::Motion(_) => Variant::Mm2v,
-        }
-    }
-}
-
-/// StoryMem's modes of a shot with memory.
+/// The modes of a shot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Variant {
@@ -76,13 +78,33 @@ pub enum Variant {
     Mi2v,
     /// Memory and motion (five frames) to video.
     Mm2v,
+    /// Text alone to video: a film's first shot.
+    T2v,
 }
 
 impl Variant {
+    /// Every mode.
+    pub const ALL: [Self; 4] = [Self::M2v, Self::Mi2v, Self::Mm2v, Self::T2v];
+
+    /// The modes of the shots that a bundle can make.
+    pub fn served_by(bundle: BundleVariant) -> &'static [Self] {
+        match bundle {
+            BundleVariant::M2v => &[Self::M2v],
+            BundleVariant::Mi2v => &[Self::M2v, Self::Mi2v],
+            BundleVariant::Mm2v => &[Self::M2v, Self::Mm2v],
+            BundleVariant::T2v => &[Self::T2v],
+        }
+    }
+
+    /// Whether shots of this mode have memory.
+    pub fn takes_memory(self) -> bool {
+        self != Self::T2v
+    }
+
     /// Leading frames of the decoded video that repeat known frames and are dropped.
     pub fn dropped_frames(self) -> usize {
         match self {
-            Self::M2v => 0,
+            Self::M2v | Self::T2v => 0,
             Self::Mi2v => 1,
             Self::Mm2v => 5,
         }

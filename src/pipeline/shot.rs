@@ -3,6 +3,7 @@
 use onnx_export::bundle::Manifest;
 use serde::{Deserialize, Serialize};
 
+use super::memory::ClipSimilarity;
 use super::{Checkpoint, Observer, PipelineError, ShotRequest, Size, StopToken, Variant};
 
 /// Makes shots. The worker and the command line know the pipeline by this alone.
@@ -23,6 +24,11 @@ pub trait Generator {
         observer: &mut dyn Observer,
         stop: &StopToken,
     ) -> Result<Shot, PipelineError>;
+
+    /// What compares frames by CLIP; nothing where the bundle does not hold it.
+    fn clip(&self) -> Option<ClipSimilarity<'_>> {
+        None
+    }
 }
 
 /// A finished shot.

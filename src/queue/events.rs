@@ -13,6 +13,8 @@ use super::{Queue, QueueError, Reached, Status};
 pub struct Event {
     /// The job.
     pub job: Uuid,
+    /// The story it belongs to, and which shot it makes.
+    pub shot: Option<(Uuid, u32)>,
     /// Its version from here on.
     pub version: u64,
     /// Whether the status changed; if not, only the progress did.
@@ -59,8 +61,10 @@ impl Queue {
 
 impl FromRow<'_, SqliteRow> for Event {
     fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
+        let story = row.try_get::<Option<Hyphenated>, _>("story")?.map(Hyphenated::into_uuid);
         Ok(Self {
             job: row.try_get::<Hyphenated, _>("job")?.into_uuid(),
+            shot: story.zip(row.try_get("shot")?),
             version: row.try_get("version")?,
             moved: row.try_get("moved")?,
             status: row.try_get::<Word<Status>, _>("status")?.0,

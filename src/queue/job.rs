@@ -9,6 +9,7 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use super::Millis;
+use super::story::ShotOf;
 use super::word::Word;
 use crate::pipeline::{Effective, Sampling, Size, Stage, Timings, Variant};
 use crate::storage::Digest;
@@ -212,6 +213,8 @@ pub struct Origin {
     pub retry_of: Option<Uuid>,
     /// Where to post the job when it has ended.
     pub webhook_url: Option<String>,
+    /// The shot of a story it makes.
+    pub shot: Option<ShotOf>,
 }
 
 /// Where an attempt stands, and since when.
@@ -251,6 +254,23 @@ pub struct Made {
     pub sha256: String,
     /// Frames in a second.
     pub fps: u32,
+    /// What its story remembers of it, if it is a shot of one.
+    #[serde(default)]
+    pub remembered: Option<Remembered>,
+}
+
+/// What a story remembers of a shot, and how that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remembered {
+    /// The frames that joined its memory, among the images in storage.
+    pub keyframes: Vec<Digest>,
+    /// How many more were chosen, and are like some that it remembered before.
+    pub duplicates: usize,
+    /// How frames were compared.
+    pub similarity: String,
+    /// What decided whether a frame is good enough.
+    pub quality: String,
 }
 
 /// A row of the queue.
@@ -335,6 +355,7 @@ impl FromRow<'_, SqliteRow> for Job {
                 traceparent: row.try_get("traceparent")?,
                 retry_of: row.try_get::<Option<Hyphenated>, _>("retry_of")?.map(Hyphenated::into_uuid),
                 webhook_url: row.try_get("webhook_url")?,
+                shot: ShotOf::from_row(row)?,
             },
             created_at: row.try_get("created_at")?,
             started_at: row.try_get("started_at")?,
@@ -342,6 +363,17 @@ impl FromRow<'_, SqliteRow> for Job {
             expires_at: row.try_get("expires_at")?,
             expired_at: row.try_get("expired_at")?,
         })
+    }
+}
+
+impl ShotOf {
+    /// From the row of a job; nothing when that belongs to no story.
+    pub(super) fn from_row(row: &SqliteRow) -> sqlx::Result<Option<Self>> {
+        let id = |name| {
+            Ok::<_, sqlx::Error>(row.try_get::<Option<Hyphenated>, _>(name)?.map(Hyphenated::into_uuid))
+        };
+        let Some(story) = id("story")? else { return Ok(None) };
+        Ok(Some(Self { story, shot: row.try_get("shot")?, after: id("after")?, tail: row.try_get("tail")? }))
     }
 }
 

@@ -9,6 +9,7 @@ use uuid::fmt::Hyphenated;
 
 use super::read::Outcome;
 use super::recover::Lost;
+use super::story::{self, ShotClaim, ShotMade, ShotOf};
 use super::word::Word;
 use super::{Failure, JobInput, Made, Millis, Queue, QueueError, Spec, Status};
 use crate::breakpoint::{self, Point};
@@ -35,6 +36,8 @@ pub struct Claim {
     pub spec: Spec,
     /// From what, by role and in order.
     pub inputs: Vec<JobInput>,
+    /// What to know of the story it is a shot of.
+    pub story: Option<ShotClaim>,
     /// When it was queued.
     pub created_at: Millis,
     /// The client's trace (W3C Trace Context).
@@ -89,9 +92,9 @@ impl Queue {
         sql.push(", stage = ").push_bind(Word(Stage::Loading)).push(", step = 0, steps = 1, stage_from = 0");
         sql.push(", stage_at = ").push_bind(now).push(", step_at = ").push_bind(now);
         sql.push(", started_at = ").push_bind(now);
-        sql.push(" WHERE id = (SELECT id FROM jobs WHERE status = 'queued' AND ");
-        push_requires(&mut sql, serves);
-        sql.push(" ORDER BY priority DESC, id LIMIT 1) RETURNING id, attempt, spec, created_at, traceparent");
+        sql.push(" WHERE id = (SELECT id FROM jobs WHERE ");
+        push_claimable(&mut sql, serves);
+        sql.push(" ORDER BY priority DESC, id LIMIT 1) RETURNING *");
         let Some(row) = sql.build().fetch_optional(&mut *tx).await? else {
             // What ran out was given back, but is not for this worker.
             tx.commit().await?;
@@ -109,6 +112,11 @@ impl Queue {
             .bind(now)
             .execute(&mut *tx)
             .await?;
+        let spec: Spec = row.try_get::<Json<_>, _>("spec")?.0;
+        let story = match ShotOf::from_row(&row)? {
+            Some(of) => Some(story::prepare(&mut tx, lease.job, of, spec.variant).await?),
+            None => None,
+        };
         let inputs = sqlx::query_as(
             "SELECT role, inputs.* FROM job_inputs JOIN inputs USING (sha256) WHERE job = $1 ORDER BY position",
         )
@@ -117,8 +125,9 @@ impl Queue {
         .await?;
         let claim = Claim {
             lease,
-            spec: row.try_get::<Json<_>, _>("spec")?.0,
+            spec,
             inputs,
+            story,
             created_at: row.try_get("created_at")?,
             traceparent: row.try_get("traceparent")?,
         };
@@ -129,10 +138,8 @@ impl Queue {
     }
 
     async fn has_work(&self, serves: &[Variant]) -> Result<bool, QueueError> {
-        let mut sql = QueryBuilder::<Sqlite>::new(
-            "SELECT 1 WHERE EXISTS (SELECT 1 FROM jobs WHERE status = 'queued' AND ",
-        );
-        push_requires(&mut sql, serves);
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT 1 WHERE EXISTS (SELECT 1 FROM jobs WHERE ");
+        push_claimable(&mut sql, serves);
         sql.push(") OR EXISTS (SELECT 1 FROM jobs WHERE lease_token IS NOT NULL AND lease_until < ");
         sql.push_bind(self.now()).push(")");
         Ok(sql.build().fetch_optional(&self.reader).await?.is_some())
@@ -206,6 +213,20 @@ impl Queue {
     /// [`QueueError::LeaseLost`]: nothing was written; throw away what was made. Or a database failure: the job
     /// may or may not have ended; ask again with the same lease.
     pub async fn end(&self, lease: &Lease, ending: &Ending) -> Result<Status, QueueError> {
+        self.end_shot(lease, ending, None).await
+    }
+
+    /// Ends an attempt at a shot of a story as [`end`](Self::end) does, and with the job's success gives the story what the
+    /// shot leaves to it.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn end_shot(
+        &self,
+        lease: &Lease,
+        ending: &Ending,
+        shot: Option<&ShotMade>,
+    ) -> Result<Status, QueueError> {
         let now = self.now();
         let mut tx = self.write().await?;
         let cancelled = sqlx::query(
@@ -227,6 +248,9 @@ impl Queue {
                 ended => ended?,
             }
         };
+        if let Some(shot) = shot.filter(|_| status == Status::Succeeded) {
+            story::keep(&mut tx, lease, shot, now).await?;
+        }
         end_attempt(&mut tx, lease.job, lease.attempt, now, outcome, None).await?;
         breakpoint::reach(Point::InEnd).map_err(sqlx::Error::Io)?;
         tx.commit().await?;
@@ -315,8 +339,14 @@ pub(super) async fn end_attempt(
     Ok(())
 }
 
-fn push_requires(sql: &mut QueryBuilder<Sqlite>, serves: &[Variant]) {
-    sql.push("requires IN (");
+/// Which jobs may begin: those that wait, that are served, and that wait for no other one.
+fn push_claimable(sql: &mut QueryBuilder<Sqlite>, serves: &[Variant]) {
+    sql.push(
+        "status = 'queued'
+         AND (after IS NULL OR EXISTS
+            (SELECT 1 FROM jobs AS before WHERE before.id = jobs.after AND before.status = 'succeeded'))
+         AND requires IN (",
+    );
     let mut list = sql.separated(", ");
     for &variant in serves {
         list.push_bind(Word(variant));

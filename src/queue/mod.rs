@@ -30,6 +30,7 @@ mod read;
 mod recover;
 mod remove;
 mod retention;
+mod story;
 mod submit;
 mod uploads;
 mod watcher;
@@ -54,16 +55,20 @@ use group::Group;
 pub use clock::{Clock, Millis, SystemClock};
 pub use events::Event;
 pub use job::{
-    Failure, FailureCode, Image, Job, JobInput, Made, NewJob, Origin, Reached, Role, Spec, Status,
+    Failure, FailureCode, Image, Job, JobInput, Made, NewJob, Origin, Reached, Remembered, Role, Spec, Status,
 };
 pub use keys::{ApiKey, KeyRecord};
 pub use lease::{Claim, Ending, Lease, Order};
 pub use measures::{Distribution, Measures};
 pub use once::Once;
-pub use outbox::{Delivery, Tried};
+pub use outbox::{Delivered, Delivery, Tried};
 pub use read::{Attempt, Filter, Outcome};
 pub use recover::Wanted;
 pub use retention::Keep;
+pub use story::{
+    BankFrame, Film, FilmShot, Keyframe, MemoryChange, NewShot, NewStory, Part, Redo, ShotClaim, ShotMade,
+    ShotOf, Story, StoryAnswer, StoryFilter, StoryShot, StorySummary,
+};
 pub use submit::{Answer, Room, Submitted};
 pub use watcher::{Subscription, Watcher};
 pub use workers::Worker;
@@ -161,6 +166,37 @@ pub enum QueueError {
         owned: u64,
         /// How many may be.
         most: u64,
+    },
+    /// The story has no such shot.
+    #[error("story `{story}` has no shot `{shot}`")]
+    NoSuchShot {
+        /// The story.
+        story: Uuid,
+        /// The shot that was named.
+        shot: u32,
+    },
+    /// A shot can't be made again, because one before it is not there.
+    #[error("shot `{shot}` failed, was cancelled or has expired; redo that one first")]
+    ShotNotReady {
+        /// The shot that is missing.
+        shot: u32,
+    },
+    /// The story remembers no such frame.
+    #[error("the story remembers no frame `{frame}`")]
+    NoSuchFrame {
+        /// The frame that was named.
+        frame: i64,
+    },
+    /// Nothing would be left to remember.
+    #[error("no frame would be left to remember; keep one, or add one")]
+    NothingRemembered,
+    /// More frames are pinned than a shot remembers.
+    #[error("{pinned} frames would be pinned, and a shot remembers at most {most}; pin fewer")]
+    TooManyPinned {
+        /// How many.
+        pinned: usize,
+        /// How many may be.
+        most: u32,
     },
     /// Something else was asked under the same idempotency key.
     #[error("the idempotency key was used for another request; draw a new one")]

@@ -3,14 +3,26 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
+use super::word::Word;
 use super::{Millis, Queue, QueueError};
 
-/// A message, taken for a try.
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivered {
+    /// The receiver took it.
+    Delivered,
+    /// It was tried often enough, or the receiver wants no more of it.
+    GivenUp,
+}
+
+/// A message, taken for a try or as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// Names the message; the same in every try.
@@ -27,8 +39,12 @@ pub struct Delivery {
     pub tries: u32,
     /// When the job ended.
     pub created_at: Millis,
+    /// When it is to be tried next, unless it has ended.
+    pub due_at: Millis,
     /// Whether it was delivered or given up; nothing while it is neither.
-    pub outcome: Option<String>,
+    pub outcome: Option<Delivered>,
+    /// When that was.
+    pub ended_at: Option<Millis>,
     /// The status of the receiver's last answer.
     pub last_status: Option<u16>,
     /// What went wrong with the last try.
@@ -105,11 +121,13 @@ impl Queue {
     pub async fn record_delivery(&self, id: &str, tried: &Tried) -> Result<(), QueueError> {
         let now = self.now();
         let (outcome, status, error, due) = match tried {
-            Tried::Delivered { status } => (Some("delivered"), Some(*status), None, now),
+            Tried::Delivered { status } => (Some(Delivered::Delivered), Some(*status), None, now),
             Tried::Failed { status, error, again: Some(pause) } => {
                 (None, *status, Some(error), now.after(*pause))
             }
-            Tried::Failed { status, error, again: None } => (Some("given_up"), *status, Some(error), now),
+            Tried::Failed { status, error, again: None } => {
+                (Some(Delivered::GivenUp), *status, Some(error), now)
+            }
         };
         let mut tx = self.write().await?;
         sqlx::query(
@@ -117,7 +135,7 @@ impl Queue {
              WHERE id = $1 AND outcome IS NULL",
         )
         .bind(id)
-        .bind(outcome)
+        .bind(outcome.map(Word))
         .bind(outcome.map(|_| now))
         .bind(status)
         .bind(error)
@@ -149,7 +167,9 @@ impl FromRow<'_, SqliteRow> for Delivery {
             payload: row.try_get("payload")?,
             tries: row.try_get("tries")?,
             created_at: row.try_get("created_at")?,
-            outcome: row.try_get("outcome")?,
+            due_at: row.try_get("due_at")?,
+            outcome: row.try_get::<Option<Word<Delivered>>, _>("outcome")?.map(|Word(outcome)| outcome),
+            ended_at: row.try_get("ended_at")?,
             last_status: row.try_get("last_status")?,
             last_error: row.try_get("last_error")?,
         })

@@ -51,6 +51,8 @@ pub struct Filter {
     pub owner: Option<String>,
     /// Only those that stand there.
     pub status: Option<Status>,
+    /// Only those that made or make shots of this story.
+    pub story: Option<Uuid>,
     /// Only those older than this one.
     pub before: Option<Uuid>,
 }
@@ -77,6 +79,9 @@ impl Queue {
         sql.push_bind(filter.owner);
         if let Some(status) = filter.status {
             sql.push(" AND status = ").push_bind(Word(status));
+        }
+        if let Some(story) = filter.story {
+            sql.push(" AND story = ").push_bind(story.hyphenated());
         }
         if let Some(before) = filter.before {
             sql.push(" AND id < ").push_bind(before.hyphenated());

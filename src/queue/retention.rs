@@ -33,38 +33,37 @@ impl Queue {
     /// When the database fails.
     pub async fn expire_results(&self) -> Result<Vec<Uuid>, QueueError> {
         let now = self.now();
-        let look = "SELECT 1 FROM jobs WHERE expires_at <= $1 AND expired_at IS NULL LIMIT 1";
-        if !self.any(look, now).await? {
+        // The film of a story that goes on is still to be joined from its shots.
+        let due = "SELECT id FROM jobs WHERE expires_at <= $1 AND expired_at IS NULL
+            AND NOT EXISTS (SELECT 1 FROM stories WHERE stories.id = jobs.story AND stories.finished_at IS NULL)";
+        if !self.any(&format!("{due} LIMIT 1"), now).await? {
             return Ok(Vec::new());
         }
         let mut tx = self.write().await?;
-        let ids: Vec<Hyphenated> = sqlx::query_scalar(
-            "UPDATE jobs SET expired_at = $1, version = version + 1 WHERE id IN
-                (SELECT id FROM jobs WHERE expires_at <= $1 AND expired_at IS NULL LIMIT $2)
-             RETURNING id",
-        )
-        .bind(now)
-        .bind(BATCH)
-        .fetch_all(&mut *tx)
-        .await?;
+        let sql = format!(
+            "UPDATE jobs SET expired_at = $1, version = version + 1 WHERE id IN ({due} LIMIT $2) RETURNING id"
+        );
+        let ids: Vec<Hyphenated> =
+            sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).bind(now).bind(BATCH).fetch_all(&mut *tx).await?;
         tx.commit().await?;
         Ok(ids.into_iter().map(Hyphenated::into_uuid).collect())
     }
 
-    /// Puts tombstones in the place of jobs that ended long ago. Returns the jobs; call again while there are any.
+    /// Puts tombstones in the place of jobs that ended long ago; those of stories go with them, see
+    /// [`expire_stories`](Self::expire_stories). Returns the jobs; call again while there are any.
     ///
     /// # Errors
     /// When the database fails.
     pub async fn expire_jobs(&self, keep: &Keep) -> Result<Vec<Uuid>, QueueError> {
         let now = self.now();
         let due = now.before(keep.jobs);
-        if !self.any("SELECT 1 FROM jobs WHERE finished_at <= $1 LIMIT 1", due).await? {
+        if !self.any("SELECT 1 FROM jobs WHERE finished_at <= $1 AND story IS NULL LIMIT 1", due).await? {
             return Ok(Vec::new());
         }
         let mut tx = self.write().await?;
         let ids: Vec<Hyphenated> = sqlx::query_scalar(
             "INSERT INTO tombstones (job, owner, removed_at)
-             SELECT id, owner, $1 FROM jobs WHERE finished_at <= $2 LIMIT $3
+             SELECT id, owner, $1 FROM jobs WHERE finished_at <= $2 AND story IS NULL LIMIT $3
              RETURNING job",
         )
         .bind(now)
@@ -88,6 +87,8 @@ impl Queue {
         let now = self.now();
         let unused = "created_at <= $1
             AND NOT EXISTS (SELECT 1 FROM job_inputs WHERE job_inputs.sha256 = inputs.sha256)
+            AND NOT EXISTS (SELECT 1 FROM job_tails WHERE job_tails.sha256 = inputs.sha256)
+            AND NOT EXISTS (SELECT 1 FROM story_memory WHERE story_memory.sha256 = inputs.sha256)
             AND NOT EXISTS (SELECT 1 FROM uploads WHERE uploads.sha256 = inputs.sha256 AND uploads.created_at > $1)";
         let all = [
             ("inputs", "sha256", unused, keep.inputs),
@@ -121,7 +122,7 @@ impl Queue {
     }
 
     /// A look without the writers' lock: most of the time there is nothing to do.
-    async fn any(&self, sql: &str, due: Millis) -> Result<bool, QueueError> {
+    pub(super) async fn any(&self, sql: &str, due: Millis) -> Result<bool, QueueError> {
         let row = sqlx::query(sqlx::AssertSqlSafe(sql.to_owned())).bind(due);
         Ok(row.fetch_optional(&self.reader).await?.is_some())
     }

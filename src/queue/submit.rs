@@ -116,7 +116,7 @@ async fn insert_once(
     {
         return Ok(Submitted::Before(answer));
     }
-    check_room(db, job, room).await?;
+    check_room(db, job.origin.owner.as_deref(), 1, room).await?;
     let row = insert(db, job, now).await?;
     let position = position_of_new(db, &row).await?;
     if let Some((once, answer)) = once {
@@ -140,33 +140,39 @@ async fn position_of_new(db: &mut SqliteConnection, job: &Job) -> Result<u64, Qu
     Ok(position)
 }
 
-async fn check_room(db: &mut SqliteConnection, job: &NewJob, room: Room) -> Result<(), QueueError> {
+/// Sees that there is room for `count` more jobs.
+pub(super) async fn check_room(
+    db: &mut SqliteConnection,
+    owner: Option<&str>,
+    count: u64,
+    room: Room,
+) -> Result<(), QueueError> {
     if let Some(most) = room.queued {
         let queued: u64 =
             sqlx::query_scalar("SELECT COALESCE(SUM(queued), 0) FROM depths").fetch_one(&mut *db).await?;
-        if queued >= most {
+        if queued.saturating_add(count) > most {
             return Err(QueueError::Full { queued });
         }
     }
-    if let (Some(most), Some(owner)) = (room.owned, &job.origin.owner) {
+    if let (Some(most), Some(owner)) = (room.owned, owner) {
         let owned: u64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM jobs WHERE owner = $1 AND finished_at IS NULL")
                 .bind(owner)
                 .fetch_one(&mut *db)
                 .await?;
-        if owned >= most {
+        if owned.saturating_add(count) > most {
             return Err(QueueError::QuotaSpent { owned, most });
         }
     }
     Ok(())
 }
 
-async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<Job, QueueError> {
-    let Origin { owner, traceparent, retry_of, webhook_url } = &job.origin;
+pub(super) async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<Job, QueueError> {
+    let Origin { owner, traceparent, retry_of, webhook_url, shot } = &job.origin;
     let row = sqlx::query_as(
         "INSERT INTO jobs (id, status, priority, requires, request, spec, created_at,
-            owner, traceparent, retry_of, webhook_url)
-         VALUES ($1, 'queued', $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            owner, traceparent, retry_of, webhook_url, story, shot, after, tail)
+         VALUES ($1, 'queued', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
          RETURNING *",
     )
     .bind(job.id.hyphenated())
@@ -179,6 +185,10 @@ async fn insert(db: &mut SqliteConnection, job: &NewJob, now: Millis) -> Result<
     .bind(traceparent)
     .bind(retry_of.map(Uuid::hyphenated))
     .bind(webhook_url)
+    .bind(shot.map(|of| of.story.hyphenated()))
+    .bind(shot.map(|of| of.shot))
+    .bind(shot.and_then(|of| of.after).map(Uuid::hyphenated))
+    .bind(shot.map(|of| of.tail))
     .fetch_one(&mut *db)
     .await?;
     for (position, input) in (0_i64..).zip(&job.inputs) {

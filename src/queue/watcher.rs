@@ -25,7 +25,10 @@ const BATCH: u32 = 500;
 /// Events a follower may be behind; whoever falls further behind reads them from the database.
 const BACKLOG: usize = 64;
 
-type Followed = Mutex<HashMap<Uuid, broadcast::Sender<Arc<Event>>>>;
+/// An event and its number.
+type Numbered = (i64, Arc<Event>);
+
+type Followed = Mutex<HashMap<Uuid, broadcast::Sender<Numbered>>>;
 
 /// Watches the database as long as it lives.
 #[derive(Debug)]
@@ -34,11 +37,11 @@ pub struct Watcher {
     task: JoinHandle<()>,
 }
 
-/// The events of one job from now on.
+/// The events of one job from now on, or those of the jobs of one story.
 #[derive(Debug)]
 pub struct Subscription {
-    job: Uuid,
-    events: broadcast::Receiver<Arc<Event>>,
+    id: Uuid,
+    events: broadcast::Receiver<Numbered>,
     followed: Arc<Followed>,
 }
 
@@ -54,12 +57,12 @@ impl Watcher {
         Ok(Self { followed, task })
     }
 
-    /// Follows a job. To miss nothing, subscribe first and then read the job: events up to the version that was
+    /// Follows a job or a story. To miss nothing, subscribe first and then read the job: events up to the version that was
     /// read may come, and are to be skipped.
-    pub fn subscribe(&self, job: Uuid) -> Subscription {
+    pub fn subscribe(&self, id: Uuid) -> Subscription {
         let mut followed = lock(&self.followed);
-        let sender = followed.entry(job).or_insert_with(|| broadcast::channel(BACKLOG).0);
-        Subscription { job, events: sender.subscribe(), followed: Arc::clone(&self.followed) }
+        let sender = followed.entry(id).or_insert_with(|| broadcast::channel(BACKLOG).0);
+        Subscription { id, events: sender.subscribe(), followed: Arc::clone(&self.followed) }
     }
 }
 
@@ -73,6 +76,11 @@ impl Subscription {
     /// The next event; nothing when some were missed, and are to be read with [`Queue::events`]. Waits for ever when
     /// nothing happens.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
+        self.next_numbered().await.map(|(_, event)| event)
+    }
+
+    /// As [`next`](Self::next), with the number of the event in the order of commits.
+    pub async fn next_numbered(&mut self) -> Option<(i64, Arc<Event>)> {
         match self.events.recv().await {
             Ok(event) => Some(event),
             Err(RecvError::Lagged(_)) => None,
@@ -86,8 +94,8 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let mut followed = lock(&self.followed);
         // This one still counts.
-        if followed.get(&self.job).is_some_and(|sender| sender.receiver_count() <= 1) {
-            followed.remove(&self.job);
+        if followed.get(&self.id).is_some_and(|sender| sender.receiver_count() <= 1) {
+            followed.remove(&self.id);
         }
     }
 }
@@ -116,9 +124,12 @@ async fn look(queue: &Queue, followed: &Followed, seen: &mut i64) -> Result<(), 
         let followed = lock(followed);
         for (seq, event) in events {
             *seen = seq;
-            if let Some(sender) = followed.get(&event.job) {
-                // Fails when the last subscriber has just gone.
-                let _ = sender.send(Arc::new(event));
+            let event = Arc::new(event);
+            for id in [Some(event.job), event.shot.map(|(story, _)| story)].into_iter().flatten() {
+                if let Some(sender) = followed.get(&id) {
+                    // Fails when the last subscriber has just gone.
+                    let _ = sender.send((seq, Arc::clone(&event)));
+                }
             }
         }
         if count < BATCH as usize {
@@ -128,6 +139,6 @@ async fn look(queue: &Queue, followed: &Followed, seen: &mut i64) -> Result<(), 
 }
 
 /// The map is whole whatever happened to another holder.
-fn lock(followed: &Followed) -> MutexGuard<'_, HashMap<Uuid, broadcast::Sender<Arc<Event>>>> {
+fn lock(followed: &Followed) -> MutexGuard<'_, HashMap<Uuid, broadcast::Sender<Numbered>>> {
     followed.lock().unwrap_or_else(PoisonError::into_inner)
 }

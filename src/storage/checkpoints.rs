@@ -23,8 +23,9 @@ impl Storage {
     /// power cut.
     ///
     /// # Errors
-    /// When it can't be written; then the old one is still there.
+    /// When it can't be written, or the disk is at its floor; then the old one is still there.
     pub fn put_checkpoint(&self, job: Uuid, token: Uuid, content: &[u8]) -> Result<(), StorageError> {
+        self.check_room()?;
         let folder = self.checkpoint_folder(job);
         make_folder(&folder)?;
         let path = folder.join(token.hyphenated().to_string());

@@ -3,8 +3,10 @@
 //! ```text
 //! DATA/
 //!   storymem.sqlite             the queue's database (see `queue`)
+//!   storymem.<place>.lock       held by the worker of a device (see `places`)
 //!   inputs/ab/abcdef…           an image, named by the SHA-256 of its bytes
-//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png
+//!   results/<job>/<token>/      what one attempt of a job has made: video.mp4, thumbnail.jpg, last.png; film.mp4 and
+//!                               film.json, too, if it was the last shot of a story
 //!   checkpoints/<job>/<token>   how far the denoising of an unfinished job has come (see `checkpoints`)
 //!   tmp/process-…/              whatever a process is writing (see `scratch`)
 //! ```
@@ -20,6 +22,7 @@ mod checkpoints;
 mod digest;
 mod durable;
 mod inputs;
+mod places;
 mod scratch;
 mod space;
 
@@ -37,6 +40,7 @@ use crate::breakpoint::{self, Point};
 use crate::files;
 pub use digest::Digest;
 use durable::Durable;
+pub use places::{Holder, Place};
 pub use space::Space;
 
 /// The file a video has in a result folder.
@@ -47,6 +51,12 @@ pub const THUMBNAIL: &str = "thumbnail.jpg";
 
 /// The file the last frame of a video has in a result folder.
 pub const LAST_FRAME: &str = "last.png";
+
+/// The file a film has in the result folder of its last shot.
+pub const FILM: &str = "film.mp4";
+
+/// The file that says which shot is where in a film, beside it.
+pub const FILM_INDEX: &str = "film.json";
 
 /// Why a file could not be kept or found.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +98,8 @@ impl Storage {
         Ok(Self { root, floor: 0, durable: Arc::default(), scratch })
     }
 
-    /// The same data directory with a floor: new images and results are refused while less than `bytes` are free.
+    /// The same data directory with a floor: new images, checkpoints and results are refused while less than `bytes` are
+    /// free. What is left below it is the database's.
     #[must_use]
     pub fn with_floor(self, bytes: u64) -> Self {
         Self { floor: bytes, ..self }
@@ -158,6 +169,11 @@ impl Storage {
         self.result_folder(job, token).join(LAST_FRAME)
     }
 
+    /// The film that an attempt at the last shot of a story has made of all of them; see [`video`](Self::video).
+    pub fn film(&self, job: Uuid, token: Uuid) -> PathBuf {
+        self.result_folder(job, token).join(FILM)
+    }
+
     /// Removes what an attempt has published; nothing to remove is no error.
     ///
     /// # Errors
@@ -205,7 +221,8 @@ impl Storage {
         self.scratch.path()
     }
 
-    fn input_path(&self, digest: &Digest) -> PathBuf {
+    /// Where an image is.
+    pub fn input_path(&self, digest: &Digest) -> PathBuf {
         self.root.join("inputs").join(&digest.as_str()[..2]).join(digest.as_str())
     }
 
@@ -241,12 +258,23 @@ impl StagedResult {
         self.folder.path().join(LAST_FRAME)
     }
 
+    /// Where to write the film, if it is the last shot of a story.
+    pub fn film(&self) -> PathBuf {
+        self.folder.path().join(FILM)
+    }
+
+    /// Where to write which shot is where in the film.
+    pub fn film_index(&self) -> PathBuf {
+        self.folder.path().join(FILM_INDEX)
+    }
+
     /// Syncs the files and moves them to their place in one rename.
     ///
     /// # Errors
     /// When that fails; then nothing is published.
     pub fn publish(self) -> Result<(), StorageError> {
-        for path in [self.video(), self.thumbnail(), self.last_frame()] {
+        let films = [self.film(), self.film_index()].into_iter().filter(|path| path.exists());
+        for path in [self.video(), self.thumbnail(), self.last_frame()].into_iter().chain(films) {
             File::open(&path).and_then(|file| file.sync_all()).map_err(failed("sync", &path))?;
         }
         sync_folder(self.folder.path())?;

@@ -69,9 +69,14 @@ fn lock(folder: &Path) -> io::Result<Option<File>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
+    Ok(try_lock(&file)?.then_some(file))
+}
+
+/// Whether the lock was to be had.
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Ok(None),
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(e)) => Err(e),
     }
 }

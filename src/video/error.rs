@@ -46,6 +46,16 @@ pub enum VideoError {
     /// The file would outgrow the 32-bit offsets of its sample table.
     #[error("the video would have {0} bytes, more than an MP4 of this kind holds (4 GiB); write it in parts")]
     TooLarge(u64),
+    /// The videos are not of one kind, so that no film can be made of their samples.
+    #[error(
+        "`{path}` has another {what} than the first video of the film; make it again with the same settings"
+    )]
+    Unlike {
+        /// The first video that differs.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+    },
     /// A box could not be written.
     #[error("the MP4 boxes could not be written: {0}")]
     Container(#[source] mp4_atom::Error),

@@ -6,11 +6,12 @@
 //! samples.
 //!
 //! Colour is BT.709 limited range throughout, stated in the bitstream and in the container. `yuv` holds the conversion,
-//! `h264` the encoder and its settings, `mp4` the boxes, `writer` the way to disk, `read` the way back, `still` single
-//! pictures.
+//! `h264` the encoder and its settings, `mp4` the boxes, `writer` the way to disk, `read` the way back, `join` one film
+//! of many, `still` single pictures.
 
 mod error;
 mod h264;
+mod join;
 mod mp4;
 mod read;
 mod still;
@@ -18,6 +19,7 @@ mod writer;
 mod yuv;
 
 pub use error::VideoError;
+pub use join::join;
 pub use read::read_frames;
 pub use still::{png, thumbnail};
 pub use writer::{Mp4Facts, Mp4Writer, write_mp4};

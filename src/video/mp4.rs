@@ -13,22 +13,31 @@ use mp4_atom::{
 use crate::pipeline::Size;
 
 use super::VideoError;
-use super::h264::{ParameterSets, Sample};
+use super::h264::ParameterSets;
 
 /// Units of time in a frame.
-const TICKS_PER_FRAME: u32 = 1000;
+pub(super) const TICKS_PER_FRAME: u32 = 1000;
 
 /// `colr` codes of ITU-T H.273: BT.709 primaries, transfer and matrix.
 const BT709: u16 = 1;
+
+/// What the boxes say of one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Its length.
+    pub(super) bytes: u32,
+    /// Whether decoding can start here.
+    pub(super) sync: bool,
+}
 
 /// Everything before the first sample: `ftyp`, `moov` and the header of `mdat`.
 pub(super) fn head(
     size: Size,
     fps: u32,
     sets: &ParameterSets,
-    samples: &[Sample],
+    samples: &[Entry],
 ) -> Result<Vec<u8>, VideoError> {
-    let payload: u64 = samples.iter().map(|sample| sample.data.len() as u64).sum();
+    let payload: u64 = samples.iter().map(|sample| u64::from(sample.bytes)).sum();
     let measured = encode(size, fps, sets, samples, payload, 0)?.len();
     let total = measured as u64 + payload;
     if total > u64::from(u32::MAX) {
@@ -41,7 +50,7 @@ fn encode(
     size: Size,
     fps: u32,
     sets: &ParameterSets,
-    samples: &[Sample],
+    samples: &[Entry],
     payload: u64,
     offset: u32,
 ) -> Result<Vec<u8>, VideoError> {
@@ -63,7 +72,7 @@ fn moov(
     size: Size,
     fps: u32,
     sets: &ParameterSets,
-    samples: &[Sample],
+    samples: &[Entry],
     offset: u32,
 ) -> Result<Moov, mp4_atom::Error> {
     let timescale = fps * TICKS_PER_FRAME;
@@ -109,7 +118,7 @@ fn sample_table(
     width: u16,
     height: u16,
     sets: &ParameterSets,
-    samples: &[Sample],
+    samples: &[Entry],
     offset: u32,
 ) -> Result<Stbl, mp4_atom::Error> {
     let count = samples.len() as u32;
@@ -121,7 +130,7 @@ fn sample_table(
         colr: Some(Colr::new(BT709, BT709, BT709, false)?),
         ..Default::default()
     };
-    let sizes = samples.iter().map(|sample| sample.data.len() as u32).collect();
+    let sizes = samples.iter().map(|sample| sample.bytes).collect();
     let sync = (1..).zip(samples).filter(|(_, sample)| sample.sync).map(|(number, _)| number).collect();
     Ok(Stbl {
         stsd: Stsd { codecs: vec![Codec::Avc1(avc1)] },

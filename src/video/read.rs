@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use mp4_atom::{Any, Avcc, Codec, DecodeMaybe, Moov, Stbl, StszSamples};
+use mp4_atom::{Any, Avc1, Avcc, Codec, DecodeMaybe, Moov, Stbl, StszSamples, Trak};
 use openh264::decoder::Decoder;
 use openh264::formats::YUVSource;
 
@@ -28,15 +28,8 @@ pub fn read_frames(path: &Path) -> Result<Frames, VideoError> {
 
 fn decode(file: &[u8]) -> Result<Frames, String> {
     let moov = find_moov(file)?;
-    let (avcc, table) = moov
-        .trak
-        .iter()
-        .map(|track| &track.mdia.minf.stbl)
-        .find_map(|table| match table.stsd.codecs.first() {
-            Some(Codec::Avc1(avc1)) => Some((&avc1.avcc, table)),
-            _ => None,
-        })
-        .ok_or("it has no H.264 track")?;
+    let (track, avc1) = h264_track(&moov)?;
+    let (avcc, table) = (&avc1.avcc, &track.mdia.minf.stbl);
 
     let mut decoder = Decoder::new().map_err(|error| error.to_string())?;
     let mut packet = parameter_sets(avcc);
@@ -51,7 +44,16 @@ fn decode(file: &[u8]) -> Result<Frames, String> {
     frames.ok_or_else(|| "it has no frames".into())
 }
 
-fn find_moov(mut file: &[u8]) -> Result<Moov, String> {
+/// The first H.264 track, and what describes its samples.
+pub(super) fn h264_track(moov: &Moov) -> Result<(&Trak, &Avc1), String> {
+    let mut described = moov.trak.iter().filter_map(|track| match track.mdia.minf.stbl.stsd.codecs.first() {
+        Some(Codec::Avc1(avc1)) => Some((track, avc1)),
+        _ => None,
+    });
+    described.next().ok_or_else(|| "it has no H.264 track".into())
+}
+
+pub(super) fn find_moov(mut file: &[u8]) -> Result<Moov, String> {
     while let Some(atom) = Any::decode_maybe(&mut file).map_err(|error| error.to_string())? {
         if let Any::Moov(moov) = atom {
             return Ok(moov);
@@ -66,7 +68,7 @@ fn parameter_sets(avcc: &Avcc) -> Vec<u8> {
 }
 
 /// Where each sample lies in the file: chunks hold runs of samples, back to back.
-fn sample_ranges(table: &Stbl, file_len: usize) -> Result<Vec<std::ops::Range<usize>>, String> {
+pub(super) fn sample_ranges(table: &Stbl, file_len: usize) -> Result<Vec<std::ops::Range<usize>>, String> {
     let sizes: Vec<u32> = match &table.stsz.samples {
         // Bounded by the file, so that a damaged count asks for no memory.
         StszSamples::Identical { count, size } if *count as usize <= file_len => vec![*size; *count as usize],

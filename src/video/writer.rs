@@ -72,7 +72,9 @@ impl Mp4Writer {
         if self.samples.is_empty() {
             return Err(VideoError::NoFrames);
         }
-        let head = mp4::head(self.size, self.fps, &self.encoder.into_parameter_sets(), &self.samples)?;
+        let entry = |sample: &Sample| mp4::Entry { bytes: sample.data.len() as u32, sync: sample.sync };
+        let entries: Vec<_> = self.samples.iter().map(entry).collect();
+        let head = mp4::head(self.size, self.fps, &self.encoder.into_parameter_sets(), &entries)?;
         let parts = || iter::once(&head[..]).chain(self.samples.iter().map(|sample| &sample.data[..]));
         files::write_whole(&self.path, |file| parts().try_for_each(|part| file.write_all(part)))
             .map_err(VideoError::write(&self.path))?;

@@ -8,6 +8,7 @@
 //! saving costs, and whenever the worker is told to stop.
 
 use std::collections::HashMap;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use bytemuck::cast_slice;
@@ -104,6 +105,8 @@ pub(super) struct Saver<'w> {
     pub shutdown: CancellationToken,
     pub last: Instant,
     pub cost: Duration,
+    /// Whether the last one could not be saved: a full disk is told of once, not at each step.
+    pub failing: bool,
 }
 
 impl Saver<'_> {
@@ -121,8 +124,12 @@ impl Saver<'_> {
         self.last = Instant::now();
         self.cost = begin.elapsed();
         let duration_ms = u64::try_from(self.cost.as_millis()).unwrap_or(u64::MAX);
+        let failed_before = mem::replace(&mut self.failing, saved.is_err());
         match saved {
             Ok(()) => tracing::info!(denoise.step = step, duration_ms, "a checkpoint was saved"),
+            Err(error) if failed_before => {
+                tracing::debug!(denoise.step = step, error, "a checkpoint could still not be saved");
+            }
             Err(error) => tracing::warn!(
                 denoise.step = step,
                 error,

@@ -13,13 +13,15 @@
 mod checkpoint;
 mod failure;
 mod keeper;
+pub mod lifeline;
+pub mod place;
 mod publish;
 mod run;
 pub mod stall;
+mod story;
 pub mod supervisor;
-pub mod sweep;
 
-pub use run::{Model, Worker};
+pub use run::Worker;
 use uuid::Uuid;
 
 /// A name for a worker process that no other one has.

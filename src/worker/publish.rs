@@ -4,9 +4,10 @@ use std::fs;
 use std::io;
 use std::time::Instant;
 
+use super::story::{self, Chosen, LastShot};
 use crate::breakpoint::{self, Point};
 use crate::pipeline::Shot;
-use crate::queue::{Failure, FailureCode, Lease, Made};
+use crate::queue::{Claim, Failure, FailureCode, Made, ShotClaim, ShotMade};
 use crate::storage::{Storage, StorageError};
 use crate::video::{VideoError, png, thumbnail, write_mp4};
 
@@ -16,8 +17,8 @@ pub(super) enum PublishError {
     /// It could not be encoded or written.
     #[error(transparent)]
     Video(#[from] VideoError),
-    /// A still could not be written.
-    #[error("a still of the video could not be written: {0}")]
+    /// A still or the index of a film could not be written.
+    #[error("a file beside the video could not be written: {0}")]
     Still(#[from] io::Error),
     /// It could not be brought to its place.
     #[error(transparent)]
@@ -41,15 +42,23 @@ impl From<PublishError> for Failure {
     }
 }
 
-/// Writes the video, its thumbnail and its last frame aside, then moves them to the place that belongs to this attempt.
+/// What came of it.
+pub(super) struct Published {
+    pub made: Box<Made>,
+    /// What the shot leaves to its story.
+    pub left: Option<ShotMade>,
+}
+
+/// Writes the video, its thumbnail and its last frame aside, and of the last shot of a story the film, then moves them to the place that belongs to this attempt.
 /// Nobody reads there before the job has ended with this very attempt.
 pub(super) fn publish(
     storage: &Storage,
-    lease: &Lease,
+    claim: &Claim,
     shot: &Shot,
-    model: &str,
-    fps: u32,
-) -> Result<Made, PublishError> {
+    story: Option<(&ShotClaim, &Chosen)>,
+    (model, fps): (&str, u32),
+) -> Result<Published, PublishError> {
+    let lease = &claim.lease;
     let begin = Instant::now();
     let Shot { frames, effective, timings, .. } = shot;
     let staged = storage.stage_result(lease.job, lease.token)?;
@@ -58,9 +67,17 @@ pub(super) fn publish(
     fs::write(staged.thumbnail(), thumbnail(middle, frames.size)?)?;
     let last = frames.iter().last().unwrap_or_default();
     fs::write(staged.last_frame(), png(last, frames.size)?)?;
+    let mut left = story.map(|(_, chosen)| story::keep(storage, chosen)).transpose()?;
+    if let (Some(left), Some((of, _))) = (&mut left, story)
+        && let Some(parts) = &of.film
+    {
+        let last = LastShot { claim: of, parts, spec: &claim.spec, shot };
+        left.film = Some(last.film(storage, &staged, lease)?);
+    }
     staged.publish()?;
     breakpoint::reach(Point::AfterPublish)?;
-    Ok(Made {
+    let remembered = story.zip(left.as_ref()).map(|((_, chosen), left)| story::facts(chosen, left));
+    let made = Made {
         token: lease.token,
         model: model.to_owned(),
         effective: effective.clone(),
@@ -69,5 +86,7 @@ pub(super) fn publish(
         bytes: facts.bytes,
         sha256: facts.sha256,
         fps: facts.fps,
-    })
+        remembered,
+    };
+    Ok(Published { made: Box::new(made), left })
 }

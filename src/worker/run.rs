@@ -8,11 +8,16 @@ use tokio_util::sync::CancellationToken;
 use super::checkpoint::{self, Saver};
 use super::failure;
 use super::keeper::Keeper;
-use super::publish;
+use super::publish::{self, Published};
+use super::story::{self, ChooseError, Chosen};
+use crate::pipeline::memory::QualityGate;
 use crate::pipeline::{
-    Conditioning, Generator, Observer as _, Progress, Shot, ShotRequest, Stage, StopToken, Variant, images,
+    Bundles, Conditioning, Observer as _, PipelineError, Progress, Shot, ShotRequest, Stage, StopToken,
+    Variant, images,
 };
-use crate::queue::{Claim, Ending, Failure, FailureCode, Lease, Made, Queue, QueueError, Role, Status};
+use crate::queue::{
+    Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, Role, ShotClaim, ShotMade, Status,
+};
 use crate::storage::Storage;
 
 /// How long an idle worker waits before it looks again.
@@ -32,16 +37,6 @@ const PUBLISH_TRIES: u32 = 60;
 
 /// How long it waits in between.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
-
-/// A bundle, opened on the worker's device.
-pub struct Model {
-    /// Makes the shots.
-    pub generator: Box<dyn Generator>,
-    /// The digest of the bundle.
-    pub digest: String,
-    /// What it can make.
-    pub serves: Vec<Variant>,
-}
 
 /// A worker: takes jobs from the queue, one after the other, and makes them.
 #[derive(Clone, Debug)]
@@ -69,17 +64,15 @@ impl Worker {
     ///
     /// # Errors
     /// When the database refuses the worker's first entry.
-    pub fn run(&self, models: &mut [Model]) -> Result<(), QueueError> {
-        let mut serves: Vec<Variant> = models.iter().flat_map(|model| model.serves.iter().copied()).collect();
-        serves.sort_unstable_by_key(|&variant| variant as u8);
-        serves.dedup();
+    pub fn run(&self, bundles: &mut Bundles, gate: &mut dyn QualityGate) -> Result<(), QueueError> {
+        let serves = bundles.modes();
         self.show(&serves)?;
         tracing::info!(worker.name = self.name, worker.serves = ?serves, "the worker waits for jobs");
         let mut idle = Duration::ZERO;
         while !self.is_ending() {
             let pause = match self.runtime.block_on(self.queue.claim(&self.name, &serves)) {
                 Ok(Some(claim)) => {
-                    self.work(claim, models);
+                    self.work(&claim, bundles, gate);
                     continue;
                 }
                 Ok(None) => POLL,
@@ -129,7 +122,7 @@ impl Worker {
     }
 
     /// One attempt at one job, from claim to end.
-    fn work(&self, claim: Claim, models: &mut [Model]) {
+    fn work(&self, claim: &Claim, bundles: &mut Bundles, gate: &mut dyn QualityGate) {
         let lease = claim.lease;
         let span = tracing::info_span!(
             "job",
@@ -141,16 +134,13 @@ impl Worker {
         tracing::info!("a job begins");
         let stop = StopToken::default();
         let mut keeper = Keeper::start(self, lease, stop.clone());
-        let ending = match models.iter_mut().find(|model| model.serves.contains(&claim.spec.variant)) {
-            Some(model) => self.make(&claim, model, &mut keeper, &stop).unwrap_or_else(|ending| ending),
-            None => {
-                // The claim named what the models serve, so this can't be; give the job to whoever can.
-                Ending::GivenBack
-            }
+        let (ending, left) = match self.make(claim, bundles, gate, &mut keeper, &stop) {
+            Ok((ending, left)) => (ending, left),
+            Err(ending) => (ending, None),
         };
         let kept = self.runtime.block_on(keeper.finish());
         if kept {
-            self.end(&lease, &ending);
+            self.end(&lease, &ending, left.as_ref());
         } else {
             self.lost(&lease);
         }
@@ -166,10 +156,13 @@ impl Worker {
     fn make(
         &self,
         claim: &Claim,
-        model: &mut Model,
+        bundles: &mut Bundles,
+        gate: &mut dyn QualityGate,
         keeper: &mut Keeper,
         stop: &StopToken,
-    ) -> Result<Ending, Ending> {
+    ) -> Result<(Ending, Option<ShotMade>), Ending> {
+        // The claim named what the bundles serve, so there is one; if not, give the job to whoever can.
+        let model = bundles.of_mode(claim.spec.variant).ok_or(Ending::GivenBack)?;
         let lease = claim.lease;
         let identity = checkpoint::identity(claim, &model.digest);
         let mut resume = None;
@@ -190,29 +183,57 @@ impl Worker {
             shutdown: self.shutdown.clone(),
             last: Instant::now(),
             cost: Duration::ZERO,
+            failing: false,
         };
-        let shot = model.generator.generate(&request, resume, &mut saver, stop).map_err(|e| {
-            if e.is_device_lost() {
-                tracing::error!(error = %e, "the device is lost to this process; another has to go on");
-                self.shutdown.cancel();
+        let mut shot =
+            model.generator.generate(&request, resume, &mut saver, stop).map_err(|e| self.ending_of(&e))?;
+        let (digest, fps) = (model.digest.clone(), model.generator.manifest().sampling.fps);
+        let chosen = match &claim.story {
+            None => None,
+            Some(of) => {
+                keeper.progress(Progress { stage: Stage::Keyframes, step: 0, steps: 1 });
+                let chosen = story::choose(&self.storage, of, &shot.frames, (bundles, gate), stop);
+                let chosen = chosen.map_err(|e| match e {
+                    ChooseError::Pipeline(e) => self.ending_of(&e),
+                    ChooseError::Unreadable(detail) => {
+                        failed(Failure { code: FailureCode::InputUnreadable, detail })
+                    }
+                })?;
+                shot.warnings.extend_from_slice(&chosen.remembered.warnings);
+                Some((of, chosen))
             }
-            match failure::of_pipeline(&e) {
-                Some(failure) => failed(failure),
-                None => Ending::GivenBack,
-            }
-        })?;
+        };
         keeper.progress(Progress { stage: Stage::Mp4, step: 0, steps: 1 });
-        let made = self.publish(&lease, &shot, model, stop)?;
+        let story = chosen.as_ref().map(|(of, chosen)| (*of, chosen));
+        let Published { made, left } = self.publish(claim, &shot, story, (&digest, fps), stop)?;
         keeper.progress(Progress { stage: Stage::Mp4, step: 1, steps: 1 });
-        Ok(Ending::Succeeded { made: Box::new(made), warnings: shot.warnings })
+        Ok((Ending::Succeeded { made, warnings: shot.warnings }, left))
+    }
+
+    /// How an attempt ends at which a graph failed or was stopped.
+    fn ending_of(&self, error: &PipelineError) -> Ending {
+        if error.is_device_lost() {
+            tracing::error!(error = %error, "the device is lost to this process; another has to go on");
+            self.shutdown.cancel();
+        }
+        match failure::of_pipeline(error) {
+            Some(failure) => failed(failure),
+            None => Ending::GivenBack,
+        }
     }
 
     /// Publishes a video. A full disk is waited for: what was made is worth some patience.
-    fn publish(&self, lease: &Lease, shot: &Shot, model: &Model, stop: &StopToken) -> Result<Made, Ending> {
-        let fps = model.generator.manifest().sampling.fps;
+    fn publish(
+        &self,
+        claim: &Claim,
+        shot: &Shot,
+        story: Option<(&ShotClaim, &Chosen)>,
+        model: (&str, u32),
+        stop: &StopToken,
+    ) -> Result<Published, Ending> {
         for tries in 1.. {
-            let failure = match publish::publish(&self.storage, lease, shot, &model.digest, fps) {
-                Ok(made) => return Ok(made),
+            let failure = match publish::publish(&self.storage, claim, shot, story, model) {
+                Ok(published) => return Ok(published),
                 Err(e) => Failure::from(e),
             };
             if failure.code != FailureCode::DiskFull || tries == PUBLISH_TRIES {
@@ -266,9 +287,9 @@ impl Worker {
     }
 
     /// Writes how the attempt ended, and throws away what it made if that does not count any more.
-    fn end(&self, lease: &Lease, ending: &Ending) {
+    fn end(&self, lease: &Lease, ending: &Ending, left: Option<&ShotMade>) {
         for tries in 1.. {
-            match self.runtime.block_on(self.queue.end(lease, ending)) {
+            match self.runtime.block_on(self.queue.end_shot(lease, ending, left)) {
                 Ok(status) => {
                     self.log_end(status, ending);
                     self.discard(lease);

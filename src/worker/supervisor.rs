@@ -5,23 +5,22 @@
 //! log and, if it had a job, into that job's attempt: since the process is known to be gone, its job is free at once
 //! instead of when its lease runs out.
 //!
-//! A worker holds the reading end of a pipe as its standard input. One line on it says "take no more jobs and end when
-//! this one is done"; how long that may take is the worker's own setting. When the supervisor ends, in whatever way, the
-//! system closes the pipe: the worker saves its job, gives it back and ends at once, so that no orphan keeps a device.
+//! A worker that hangs is ended, too: one that was stopped, or whose runtime stands still, gives no sign of life
+//! ([`lifeline`](super::lifeline)). It may hold the lock of the database, and then nobody can write.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
-use super::sweep;
+use super::lifeline::Lifeline;
 use crate::queue::Queue;
+use crate::retention::sweep;
 use crate::storage::Storage;
 
 /// The first pause before a worker is started again.
@@ -42,8 +41,8 @@ const TRY_PAUSE: Duration = Duration::from_secs(1);
 /// The number of the signal.
 const SIGKILL: i32 = rustix::process::Signal::KILL.as_raw();
 
-/// What a worker is told when it shall take no more jobs.
-const DRAIN: &[u8] = b"drain\n";
+/// How long a process may take to end that was killed: it can't while it waits for a broken device.
+const KILLED: Duration = Duration::from_secs(10);
 
 /// What keeps the worker of one device alive.
 #[derive(Clone, Debug)]
@@ -62,6 +61,8 @@ pub struct Supervisor {
     pub shutdown: CancellationToken,
     /// How long a worker that was told to stop may take, the end of its job included.
     pub grace: Duration,
+    /// How long a worker may give no sign of life before it is killed.
+    pub silence: Duration,
 }
 
 impl Supervisor {
@@ -72,7 +73,7 @@ impl Supervisor {
             let name = super::new_name(&self.device);
             let begin = Instant::now();
             if let Err(e) = self.one_life(&name).await {
-                tracing::error!(worker.device = self.device, error = %e, "a worker could not be started");
+                tracing::error!(worker.device = self.device, error = %e, "a worker could not be started or ended");
             }
             if self.shutdown.is_cancelled() {
                 break;
@@ -93,19 +94,22 @@ impl Supervisor {
     /// From the start of a process to its end.
     async fn one_life(&self, name: &str) -> io::Result<()> {
         let kills = oom_kills();
+        let (mut lifeline, stdin) = Lifeline::new()?;
         let mut child = Command::new(&self.program)
             .args(&self.args)
             .arg("--name")
             .arg(name)
-            .stdin(Stdio::piped())
+            .stdin(stdin)
             .kill_on_drop(true)
             .spawn()?;
         tracing::info!(worker.name = name, worker.pid = child.id(), "a worker was started");
-        // `wait` would close the pipe: it is the worker's sign that this process lives.
-        let lifeline = child.stdin.take();
         let ended = tokio::select! {
             status = child.wait() => describe(status, kills < oom_kills()),
-            () = self.shutdown.cancelled() => self.stop(&mut child, lifeline).await,
+            () = lifeline.falls_silent(self.silence) => {
+                let why = format!("it gave no sign of life for {} s", self.silence.as_secs());
+                kill(&mut child, &why).await?
+            }
+            () = self.shutdown.cancelled() => self.stop(&mut child, &mut lifeline).await?,
         };
         if self.shutdown.is_cancelled() {
             tracing::info!(worker.name = name, worker.ended = ended, "a worker ended");
@@ -116,20 +120,13 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn stop(&self, child: &mut Child, mut lifeline: Option<ChildStdin>) -> String {
-        if let Some(pipe) = &mut lifeline
-            && let Err(e) = pipe.write_all(DRAIN).await
-        {
+    async fn stop(&self, child: &mut Child, lifeline: &mut Lifeline) -> io::Result<String> {
+        if let Err(e) = lifeline.drain().await {
             tracing::debug!(error = %e, "the worker has closed its standard input");
         }
         match tokio::time::timeout(self.grace, child.wait()).await {
-            Ok(status) => describe(status, false),
-            Err(_) => match child.kill().await {
-                Ok(()) => format!("it did not stop within {} s and was killed", self.grace.as_secs()),
-                Err(e) => {
-                    format!("it did not stop within {} s and could not be killed: {e}", self.grace.as_secs())
-                }
-            },
+            Ok(status) => Ok(describe(status, false)),
+            Err(_) => kill(child, &format!("it did not stop within {} s", self.grace.as_secs())).await,
         }
     }
 
@@ -149,6 +146,18 @@ impl Supervisor {
             }
             tokio::time::sleep(TRY_PAUSE).await;
         }
+    }
+}
+
+/// Ends a process, and says so in words.
+///
+/// # Errors
+/// When it lives on: nobody may take what it holds for free.
+async fn kill(child: &mut Child, why: &str) -> io::Result<String> {
+    child.start_kill()?;
+    match tokio::time::timeout(KILLED, child.wait()).await {
+        Ok(_) => Ok(format!("{why} and was killed")),
+        Err(_) => Err(io::Error::other(format!("{why} and can't be killed"))),
     }
 }
 

@@ -8,7 +8,7 @@ use storymem::pipeline::Variant;
 use storymem::queue::Role;
 use storymem::storage::Digest;
 
-use crate::{Service, data_url, image_ref, plain, png};
+use crate::{Answer, Service, data_url, image_ref, plain, png};
 
 /// The plain request with some fields changed.
 fn with(changes: Value) -> Value {
@@ -379,11 +379,15 @@ async fn a_body_past_the_limit_is_refused() {
     request["prompt"] = "x".repeat(1000).into();
     let answer = service.post("/jobs", &request).await;
     assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
+    let told =
+        |answer: &Answer| answer.problem()["detail"].as_str().unwrap().contains("more than the 1000 bytes");
+    assert!(told(&answer), "{answer:?}");
     // Without a length, it is noticed while reading.
     let chunks = futures::stream::iter((0..20).map(|_| Ok::<_, std::io::Error>("x".repeat(100))));
     let request = service.request(Method::POST, "/jobs").header("content-type", "application/json");
     let answer = service.send(request.body(reqwest::Body::wrap_stream(chunks))).await;
     assert_eq!(answer.code(), "payload_too_large");
+    assert!(told(&answer), "{answer:?}");
 }
 
 #[tokio::test]

@@ -71,6 +71,18 @@ async fn motion_frames_are_five_parts() {
 }
 
 #[tokio::test]
+async fn images_may_all_be_as_large_as_one_may_be() {
+    let service = Service::new().await;
+    let mut image = png(32, 20, 1);
+    // Whatever follows the end of a PNG is no part of the picture.
+    image.resize(20 << 20, 0);
+    let form = (0..10).fold(request(), |form, _| form.part("memory", Part::bytes(image.clone())));
+    let answer = post(&service, form).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    assert_eq!(answer.json()["request"]["memory"][9]["bytes"], 20 << 20);
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_form_is_named() {
     let cases = [
         ("no request", Form::new().part("memory", file(1)), vec!["/request"]),

@@ -3,7 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod cancel;
+mod capabilities;
 mod create;
 mod create_form;
 mod delete;
@@ -19,6 +23,7 @@ mod limits;
 mod list;
 mod metrics;
 mod openapi;
+mod page;
 mod references;
 mod retry;
 mod trace;
@@ -31,14 +36,14 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use common::queue::{EVERYTHING, made, publish};
 use image::{ImageFormat, RgbImage};
 use onnx_export::bundle::{Bundle, BundleVariant, Manifest};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use storymem::api::{self, App, Catalog, Limits, Settings};
-use storymem::pipeline::{Effective, Size, Timings, Variant};
-use storymem::queue::{Ending, Lease, Made, Policy, Queue, SystemClock};
-use storymem::storage::{Digest, Storage};
+use storymem::queue::{Ending, Lease, Policy, Queue, SystemClock};
+use storymem::storage::Storage;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -154,33 +159,14 @@ impl Service {
 
     /// Takes the next job, as a worker would.
     async fn claim(&self) -> Lease {
-        let all = [Variant::M2v, Variant::Mi2v, Variant::Mm2v];
-        self.queue.claim("test/1", &all).await.unwrap().expect("a job is queued").lease
+        self.queue.claim("test/1", EVERYTHING).await.unwrap().expect("a job is queued").lease
     }
 
     /// Ends a job with files of these bytes, as a worker would.
     async fn succeed(&self, lease: &Lease, video: &[u8]) {
-        let staged = self.storage.stage_result(lease.job, lease.token).unwrap();
-        std::fs::write(staged.video(), video).unwrap();
-        std::fs::write(staged.thumbnail(), b"a thumbnail").unwrap();
-        std::fs::write(staged.last_frame(), png(96, 64, 77)).unwrap();
-        staged.publish().unwrap();
-        let made = Made {
-            token: lease.token,
-            model: "model digest".to_owned(),
-            effective: Effective {
-                size: Size { width: 96, height: 64 },
-                frames: 9,
-                variant: Variant::M2v,
-                prompt_tokens: 5,
-            },
-            timings: Timings { denoise_seconds: 1.5, ..Timings::default() },
-            mp4_seconds: 0.25,
-            bytes: video.len() as u64,
-            sha256: Digest::of(video).to_string(),
-            fps: 16,
-        };
-        let ending = Ending::Succeeded { made: Box::new(made), warnings: vec!["cut".to_owned()] };
+        publish(&self.storage, lease.job, lease.token, video, &png(96, 64, 77));
+        let ending =
+            Ending::Succeeded { made: Box::new(made(lease, video)), warnings: vec!["cut".to_owned()] };
         self.queue.end(lease, &ending).await.unwrap();
     }
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use storymem::api::Settings;
 use storymem::api::webhooks::{Courier, WebhookSecret};
 use storymem::outbound::{Guard, Outbound};
-use storymem::queue::Delivery;
+use storymem::queue::{Delivered, Delivery};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -126,8 +126,8 @@ async fn the_end_of_a_job_is_told_and_signed() {
     assert_eq!(message["timestamp"], message["data"]["finished_at"]);
     let delivery = until(&service, &id, |delivery| delivery.outcome.is_some()).await;
     assert_eq!(
-        (delivery.outcome.as_deref(), delivery.last_status, delivery.tries),
-        (Some("delivered"), Some(204), 1)
+        (delivery.outcome, delivery.last_status, delivery.tries),
+        (Some(Delivered::Delivered), Some(204), 1)
     );
 }
 
@@ -167,7 +167,7 @@ async fn a_receiver_that_wants_no_more_gets_no_more() {
     let id = job(&service, &format!("http://{address}/hook")).await;
     service.queue.cancel(id.parse().unwrap()).await.unwrap();
     let delivery = until(&service, &id, |delivery| delivery.outcome.is_some()).await;
-    assert_eq!((delivery.outcome.as_deref(), delivery.tries), (Some("given_up"), 1));
+    assert_eq!((delivery.outcome, delivery.tries), (Some(Delivered::GivenUp), 1));
 }
 
 #[tokio::test]
@@ -178,4 +178,41 @@ async fn a_name_that_turns_out_to_be_private_is_not_called() {
     let delivery = until(&service, &id, |delivery| delivery.last_error.is_some()).await;
     assert!(delivery.last_error.unwrap().contains("not public"));
     assert_eq!(json!(service.get(&format!("/jobs/{id}")).await.json()["status"]), "cancelled");
+}
+
+#[tokio::test]
+async fn whoever_asks_is_told_how_a_webhook_goes() {
+    let service = delivering().await;
+    let (address, mut received) = receiver(&[500, 200]).await;
+    let url = format!("http://{address}/hook");
+    let id = job(&service, &url).await;
+    let path = service.get(&format!("/jobs/{id}")).await.json()["links"]["webhook"].clone();
+    let webhook = async || service.get(path.as_str().unwrap()).await.json();
+    let nothing_yet = json!({
+        "url": url, "status": "not_due", "id": null, "tries": 0, "next_try_at": null, "last_status": null,
+        "last_error": null, "ended_at": null,
+    });
+    assert_eq!(webhook().await, nothing_yet);
+
+    service.queue.cancel(id.parse().unwrap()).await.unwrap();
+    let (headers, _) = received.recv().await.unwrap();
+    until(&service, &id, |delivery| delivery.last_error.is_some()).await;
+    let failed = webhook().await;
+    assert_eq!((&failed["status"], &failed["tries"]), (&"waiting".into(), &1.into()), "{failed}");
+    assert_eq!((&failed["last_status"], &failed["ended_at"]), (&500.into(), &Value::Null), "{failed}");
+    assert!(failed["last_error"].as_str().unwrap().contains("500"), "{failed}");
+    assert!(failed["next_try_at"].is_string(), "{failed}");
+    assert_eq!(failed["id"], headers["webhook-id"].to_str().unwrap());
+
+    received.recv().await.unwrap();
+    until(&service, &id, |delivery| delivery.outcome.is_some()).await;
+    let delivered = webhook().await;
+    assert_eq!((&delivered["status"], &delivered["tries"]), (&"delivered".into(), &2.into()), "{delivered}");
+    assert_eq!((&delivered["last_status"], &delivered["last_error"]), (&200.into(), &Value::Null));
+    assert!(delivered["ended_at"].is_string() && delivered["next_try_at"].is_null(), "{delivered}");
+
+    let without = service.job().await;
+    assert_eq!(service.get(&format!("/jobs/{without}")).await.json()["links"]["webhook"], Value::Null);
+    let none = service.get(&format!("/jobs/{without}/webhook")).await;
+    assert_eq!((none.status, none.code().as_str()), (404, "no_webhook"));
 }

@@ -4,6 +4,7 @@
 
 pub mod nets;
 pub mod pipelines;
+pub mod queue;
 pub mod service;
 
 use std::collections::BTreeMap;

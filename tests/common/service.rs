@@ -64,8 +64,22 @@ impl Site {
         }
     }
 
+    /// The demo bundle.
+    pub fn bundle(&self) -> &Path {
+        &self.bundle
+    }
+
+    /// Where [`arm`](Self::arm) plans.
+    pub fn breakpoints(&self) -> &Path {
+        &self.breakpoints
+    }
+
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    pub fn bundle(&self) -> &Path {
+        &self.bundle
     }
 
     fn serve(&self) -> Command {

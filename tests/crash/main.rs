@@ -8,5 +8,6 @@ mod common;
 mod breakpoints;
 mod chaos;
 mod drain;
+mod hang;
 mod poison;
 mod stale;

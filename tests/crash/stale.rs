@@ -6,9 +6,19 @@ use storymem::queue::Filter;
 
 use crate::common::service::{Ask, Service, Site, check_whole};
 
-/// Two workers, so that another one takes over.
-const FLAGS: &[&str] =
-    &["--lease-seconds", "3", "--checkpoint-seconds", "0", "--device", "cpu", "--device", "cpu"];
+/// Two workers, so that another one takes over; and nobody kills the one that stands still.
+const FLAGS: &[&str] = &[
+    "--lease-seconds",
+    "3",
+    "--checkpoint-seconds",
+    "0",
+    "--device",
+    "cpu",
+    "--device",
+    "cpu",
+    "--silence-seconds",
+    "3600",
+];
 
 async fn two_workers(site: &Site) -> Service {
     let service = site.start();

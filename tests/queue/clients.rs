@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use storymem::pipeline::Variant;
 use storymem::queue::{
-    Ending, Failure, FailureCode, Job, NewJob, Once, Origin, QueueError, Room, Submitted, Tried,
+    Delivered, Ending, Failure, FailureCode, Job, NewJob, Once, Origin, QueueError, Room, Submitted, Tried,
 };
 use storymem::storage::Digest;
 use uuid::Uuid;
@@ -56,7 +56,7 @@ async fn a_key_opens_until_it_is_revoked_and_no_other_text_does() {
     ] {
         assert_eq!(bench.queue.check_key(&wrong).await.unwrap(), None, "{wrong}");
     }
-    let file = std::fs::read(bench.folder.path().join("queue.sqlite-wal")).unwrap();
+    let file = std::fs::read(bench.storage.database().with_extension("sqlite-wal")).unwrap();
     let inside = file.windows(bob.text.len()).any(|window| window == bob.text.as_bytes());
     assert!(!inside, "the key itself is not in the database");
     assert!(bench.queue.revoke_key(&bob.record.id).await.unwrap());
@@ -204,8 +204,8 @@ async fn a_delivery_is_tried_until_it_is_taken_or_given_up() {
     assert!(take().await.is_none());
     let record = bench.queue.delivery(job.id).await.unwrap().unwrap();
     assert_eq!(
-        (record.outcome.as_deref(), record.last_error.as_deref()),
-        (Some("given_up"), Some("nobody is there"))
+        (record.outcome, record.last_error.as_deref()),
+        (Some(Delivered::GivenUp), Some("nobody is there"))
     );
 }
 

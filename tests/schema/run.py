@@ -8,39 +8,37 @@ The service has a worker, so that jobs end and their files are asked for too.
 import os
 import subprocess
 import sys
-import tempfile
-import threading
+import time
 from pathlib import Path
 
 import requests
 from images import data_url, png
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "python"))
+
+from service import Service  # noqa: E402
 
 
 def main() -> int:
     program, bundle = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as data:
-        service = subprocess.Popen(
-            [program, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            base = f"http://{find_address(service)}"
-            job = make_job(base)
-            return subprocess.run(
-                [
-                    Path(sys.executable).with_name("schemathesis"),
-                    "--config-file", HERE / "schemathesis.toml",
-                    "run", f"{base}/openapi.json",
-                    "--seed", "1",
-                ],
-                env=os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "STORYMEM_JOB": job},
-            ).returncode
-        finally:
-            service.terminate()
-            service.wait()
+    with Service(program, bundle, "--max-queued-jobs", "1000000") as service:
+        environment = os.environ | {
+            "SCHEMATHESIS_HOOKS": "hooks",
+            "PYTHONPATH": str(HERE),
+            "STORYMEM_JOB": make_job(service.base),
+            "STORYMEM_UPLOAD": make_upload(service.base),
+            "STORYMEM_STORY": make_story(service.base),
+        }
+        return subprocess.run(
+            [
+                Path(sys.executable).with_name("schemathesis"),
+                "--config-file", HERE / "schemathesis.toml",
+                "run", f"{service.base}/openapi.json",
+                "--seed", "1",
+            ],
+            env=environment,
+        ).returncode
 
 
 def make_job(base: str) -> str:
@@ -55,16 +53,24 @@ def make_job(base: str) -> str:
     return job["id"]
 
 
-def find_address(service: subprocess.Popen) -> str:
-    lines = []
-    for line in service.stderr:
-        lines.append(line)
-        if "http.address=" in line:
-            address = line.split("http.address=")[1].split()[0]
-            # Whoever writes to a full pipe waits: keep reading.
-            threading.Thread(target=lambda: [None for _ in service.stderr], daemon=True).start()
-            return address
-    sys.exit("the service did not start:\n" + "".join(lines))
+def make_story(base: str) -> str:
+    """Posts a story and waits until it has its film."""
+    scene = {"scene_num": 1, "video_prompts": ["A lighthouse at dusk", "The lamp is lit"], "cut": [True, False]}
+    request = {"script": {"scenes": [scene]}, "memory": [{"data": data_url(png(64, 64, 128))}], "seed": 1, "steps": 2}
+    answer = requests.post(f"{base}/stories", json=request)
+    answer.raise_for_status()
+    story = answer.json()
+    while story["status"] in ("queued", "running"):
+        time.sleep(0.2)
+        story = requests.get(f"{base}/stories/{story['id']}").json()
+    assert story["status"] == "succeeded", story
+    return story["id"]
+
+
+def make_upload(base: str) -> str:
+    answer = requests.post(f"{base}/uploads", data=png(64, 64, 200), headers={"Content-Type": "image/png"})
+    answer.raise_for_status()
+    return answer.json()["id"]
 
 
 if __name__ == "__main__":

@@ -2,24 +2,25 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here says where")]
 
+#[path = "../common/mod.rs"]
+mod common;
+
 mod checkpoint;
 mod run;
 mod supervisor;
-mod sweep;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use image::RgbImage;
-use onnx_export::bundle::{Bundle, Guidance, Manifest};
-use serde_json::json;
+use onnx_export::bundle::{Bundle, Manifest};
 use storymem::pipeline::{
-    Checkpoint, Effective, Fit, Frames, Generator, Observer, PipelineError, Sampling, Shot, ShotRequest,
-    Size, SolverKind, StopToken, Timings, Variant,
+    Bundles, Checkpoint, Effective, Frames, Generator, Model, Observer, PipelineError, Shot, ShotRequest,
+    Size, StopToken, Timings, Variant, memory,
 };
-use storymem::queue::{Image, Job, JobInput, NewJob, Origin, Policy, Queue, Role, Spec, SystemClock};
+use storymem::queue::{Image, Job, JobInput, NewJob, Policy, Queue, Role, SystemClock};
 use storymem::storage::Storage;
-use storymem::worker::{Model, Worker};
+use storymem::worker::Worker;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -95,7 +96,8 @@ impl Bench {
         std::thread::spawn(move || {
             let generator = Box::new(Simulated { manifest: manifest(), script: Box::new(script) });
             let serves = vec![Variant::M2v, Variant::Mi2v];
-            worker.run(&mut [Model { generator, digest: "a digest".to_owned(), serves }]).unwrap();
+            let model = Model { generator, digest: "a digest".to_owned(), serves };
+            worker.run(&mut Bundles::new(vec![model]), &mut memory::AcceptAll).unwrap();
         })
     }
 
@@ -154,28 +156,16 @@ fn manifest() -> Manifest {
 fn new_job(storage: &Storage, variant: Variant) -> NewJob {
     let mut inputs = vec![input(storage, Role::Memory, 10), input(storage, Role::Memory, 20)];
     match variant {
-        Variant::M2v => {}
+        Variant::M2v | Variant::T2v => {}
         Variant::Mi2v => inputs.push(input(storage, Role::FirstFrame, 30)),
         Variant::Mm2v => inputs.extend((0..5).map(|n| input(storage, Role::Motion, 40 + n))),
     }
-    let sampling = Sampling {
-        size: Size { width: 64, height: 48 },
-        fit: Fit::Size,
-        frames: 5,
-        steps: 4,
-        shift: 4.0,
-        guidance: Guidance { high: 3.5, low: 3.5 },
-        solver: SolverKind::UniPc,
-        seed: 42,
-    };
-    NewJob {
-        id: Uuid::now_v7(),
-        priority: 0,
-        request: json!({}),
-        spec: Spec { prompt: "a fox".to_owned(), negative_prompt: "blur".to_owned(), variant, sampling },
-        inputs,
-        origin: Origin::default(),
-    }
+    let mut job = common::queue::new_job(variant, inputs);
+    job.spec.prompt = "a fox".to_owned();
+    job.spec.negative_prompt = "blur".to_owned();
+    job.spec.sampling.size = Size { width: 64, height: 48 };
+    job.spec.sampling.frames = 5;
+    job
 }
 
 fn input(storage: &Storage, role: Role, shade: u8) -> JobInput {
@@ -183,19 +173,14 @@ fn input(storage: &Storage, role: Role, shade: u8) -> JobInput {
     let picture = RgbImage::from_pixel(8, 6, image::Rgb([shade; 3]));
     picture.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
     let bytes = bytes.into_inner();
-    let image = Image {
-        sha256: storage.put_input(&bytes).unwrap(),
-        media_type: "image/png".to_owned(),
-        bytes: bytes.len() as u64,
-        size: Size { width: 8, height: 6 },
-    };
-    JobInput { role, image }
+    storage.put_input(&bytes).unwrap();
+    JobInput { role, image: Image { size: Size { width: 8, height: 6 }, ..common::queue::image(&bytes) } }
 }
 
 /// A grey video of the size asked for.
 fn shot(request: &ShotRequest) -> Shot {
     let (size, frames) = (request.sampling.size, request.sampling.frames);
-    let effective = Effective { size, frames, variant: request.conditioning.variant(), prompt_tokens: 3 };
+    let effective = Effective { size, frames, variant: request.variant(), prompt_tokens: 3 };
     Shot {
         frames: Frames { size, rgb: vec![128; size.width * size.height * 3 * frames] },
         effective,

@@ -13,6 +13,11 @@ use crate::{Bench, PATIENCE};
 
 /// Supervises a script, which is told its name by `$2` and runs in the bench's folder.
 fn supervise(bench: &Bench, script: &str, grace: Duration) -> JoinHandle<()> {
+    supervise_closely(bench, script, grace, PATIENCE)
+}
+
+/// The same, with an eye on whether it gives signs of life.
+fn supervise_closely(bench: &Bench, script: &str, grace: Duration, silence: Duration) -> JoinHandle<()> {
     let script = format!("cd '{}'\n{script}", bench.folder.path().display());
     let supervisor = Supervisor {
         queue: bench.queue.clone(),
@@ -22,6 +27,7 @@ fn supervise(bench: &Bench, script: &str, grace: Duration) -> JoinHandle<()> {
         device: "cpu".to_owned(),
         shutdown: bench.shutdown.clone(),
         grace,
+        silence,
     };
     tokio::spawn(supervisor.run())
 }
@@ -87,6 +93,33 @@ async fn a_worker_that_does_not_stop_is_killed() {
 }
 
 #[tokio::test]
+async fn a_worker_that_gives_no_sign_of_life_is_killed_and_named_in_its_job() {
+    let bench = Bench::new().await;
+    let id = bench.submit(Variant::M2v).await;
+    let script = "echo \"$2\" >> names; while true; do sleep 0.05; done";
+    let running = supervise_closely(&bench, script, PATIENCE, Duration::from_secs(2));
+    let names = bench.folder.path().join("names");
+    let name = lines(&names, 1).await.remove(0);
+    bench.queue.claim(&name, &[Variant::M2v]).await.unwrap().unwrap();
+    bench.until(id, |job| job.status == Status::Queued).await;
+    let attempts = bench.queue.attempts(id).await.unwrap();
+    assert_eq!(attempts[0].detail.as_deref(), Some("it gave no sign of life for 2 s and was killed"));
+    assert_ne!(lines(&names, 2).await[1], name, "another takes its place");
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_worker_that_gives_signs_of_life_is_left_alone_however_long_it_works() {
+    let bench = Bench::new().await;
+    let script = "echo \"$2\" >> names; for n in $(seq 70); do printf . >&0; sleep 0.1; done; echo over >> over; read line";
+    let running = supervise_closely(&bench, script, PATIENCE, Duration::from_secs(5));
+    lines(&bench.folder.path().join("over"), 1).await;
+    assert_eq!(lines(&bench.folder.path().join("names"), 1).await.len(), 1, "it was not started again");
+    bench.shutdown.cancel();
+    tokio::time::timeout(PATIENCE, running).await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_there_is_tried_again_until_told_to_stop() {
     let bench = Bench::new().await;
     let supervisor = Supervisor {
@@ -97,6 +130,7 @@ async fn a_program_that_is_not_there_is_tried_again_until_told_to_stop() {
         device: "cpu".to_owned(),
         shutdown: bench.shutdown.clone(),
         grace: PATIENCE,
+        silence: PATIENCE,
     };
     let running = tokio::spawn(supervisor.run());
     tokio::task::yield_now().await;

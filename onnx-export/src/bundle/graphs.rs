@@ -6,7 +6,7 @@ use super::{BundleVariant, Dtype, Manifest};
 use crate::graph::{Builder, CpuLowering, DataType, Graph, Lowering};
 use crate::models::vae::{Chunk, SPATIAL, TEMPORAL};
 use crate::models::wan::LatentGrid;
-use crate::models::{Net, umt5, vae, wan};
+use crate::models::{Net, clip, umt5, vae, wan};
 
 /// The graphs of every net at the manifest's default size, length and number of memory frames, for people and tools that
 /// want to look at them. Nothing reads them back: the engine builds the graphs of the shape at hand.
@@ -45,6 +45,9 @@ pub fn shot_graphs(manifest: &Manifest, lowering: &dyn Lowering, grid: LatentGri
             add(Net::Vae, "", &|g| vae::encode(g, &nets.vae, chunk, grid.height, grid.width));
         }
         add(Net::Vae, "", &|g| vae::decode(g, &nets.vae, chunk, grid.height, grid.width));
+    }
+    if let Some(config) = &nets.clip {
+        add(Net::Clip, "", &|g| clip::embed(g, config));
     }
     graphs
 }

@@ -35,7 +35,7 @@ impl StoredTensor {
     /// How `spec` is stored in a bundle whose matrices are `dtype`.
     ///
     /// Matrices are nearly all of a net, so only they are narrowed; what is small decides precision and stays F32:
-    /// norms, biases, modulation and position tables, and the whole autoencoder, which works in F32. So does the text
+    /// norms, biases, modulation and position tables, and the whole of the autoencoder and of CLIP, which work in F32. So does the text
     /// encoder's `wo` when the rest is F16, whose range its products leave (`transformers` keeps it in F32 as well).
     pub(super) fn new(net: Net, spec: WeightSpec, dtype: Dtype) -> Self {
         let WeightSpec { name, shape } = spec;
@@ -46,7 +46,7 @@ impl StoredTensor {
                 is_matrix && !overflows && !name.ends_with(".relative_attention_bias.weight")
             }
             Net::TransformerHigh | Net::TransformerLow => is_matrix,
-            Net::Vae => false,
+            Net::Vae | Net::Clip => false,
         };
         Self { name, shape, dtype: if narrowed { dtype } else { Dtype::F32 } }
     }

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::StoredTensor;
 use crate::graph::{DataType, WeightSpec};
+use crate::models::clip::ClipConfig;
 use crate::models::umt5::Umt5Config;
 use crate::models::vae::VaeConfig;
 use crate::models::wan::WanConfig;
-use crate::models::{Net, umt5, vae, wan};
+use crate::models::{Net, clip, umt5, vae, wan};
 
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,7 @@ impl Manifest {
                 text_encoder: Umt5Config::xxl(),
                 transformer: WanConfig::a14b(variant.in_dim()),
                 vae: VaeConfig::wan(),
+                clip: None,
             },
             sampling: SamplingDefaults::for_variant(variant),
             lora: Vec::new(),
@@ -156,15 +158,24 @@ pub struct Nets {
     pub transformer: WanConfig,
     /// The autoencoder.
     pub vae: VaeConfig,
+    /// CLIP's vision tower, if the bundle holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clip: Option<ClipConfig>,
 }
 
 impl Nets {
-    /// Every weight `net` takes, in the order of use.
+    /// The nets there are, in the order in which they are used.
+    pub fn present(&self) -> impl Iterator<Item = Net> {
+        Net::ALL.into_iter().chain(self.clip.as_ref().map(|_| Net::Clip))
+    }
+
+    /// Every weight `net` takes, in the order of use; none of a net that is not there.
     pub fn weights(&self, net: Net) -> Vec<WeightSpec> {
         match net {
             Net::TextEncoder => umt5::weights(&self.text_encoder),
             Net::TransformerHigh | Net::TransformerLow => wan::weights(&self.transformer),
             Net::Vae => vae::weights(&self.vae),
+            Net::Clip => self.clip.as_ref().map(clip::weights).unwrap_or_default(),
         }
     }
 }

@@ -72,7 +72,7 @@ impl Bundle {
         let file = path.join(MANIFEST);
         let json = std::fs::read(&file).map_err(|reason| BundleError::Read { path: file.clone(), reason })?;
         let manifest = parse(path, &file, &json)?;
-        let required = Net::ALL.map(weight_path).into_iter().chain([TOKENIZER.to_owned()]);
+        let required = manifest.nets.present().map(weight_path).chain([TOKENIZER.to_owned()]);
         for name in required {
             if !manifest.files.iter().any(|file| file.path == name) {
                 let problem = "is not listed in the manifest".into();

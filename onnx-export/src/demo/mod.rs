@@ -38,7 +38,7 @@ pub fn write(out: &Path) -> Result<Manifest, WriteError> {
 /// As [`write()`].
 pub fn write_like(out: &Path, manifest: Manifest) -> Result<Manifest, WriteError> {
     let mut bundle = BundleWriter::create(out)?;
-    for net in Net::ALL {
+    for net in manifest.nets.present() {
         let tensors = manifest.tensors(net);
         let mut file = bundle.weights(net, tensors.clone())?;
         for tensor in &tensors {
@@ -93,7 +93,7 @@ pub fn manifest() -> Manifest {
         variant: BundleVariant::Mi2v,
         random_weights: true,
         dtype: Dtype::F16,
-        nets: Nets { text_encoder, transformer, vae },
+        nets: Nets { text_encoder, transformer, vae, clip: None },
         sampling: SamplingDefaults {
             steps: 4,
             frames: 9,

@@ -18,6 +18,9 @@ pub(super) fn licences(options: &ExportOptions) -> Vec<String> {
     if options.lora.is_some() {
         licences.push("StoryMem weights: cc-by-nc-4.0 (no commercial use)".into());
     }
+    if options.clip.is_some() {
+        licences.push("CLIP weights: MIT, if they are OpenAI's".into());
+    }
     for adapter in &options.adapters {
         licences.push(format!("{}: see where it came from", file_name(&adapter.path)));
     }

@@ -29,6 +29,8 @@ pub struct ExportOptions {
     pub components: PathBuf,
     /// Folder with the two experts.
     pub transformer: PathBuf,
+    /// CLIP in `transformers`' format, or its vision tower alone; without it, frames are compared in a simpler way.
+    pub clip: Option<PathBuf>,
     /// StoryMem's adapters: a folder with `backbone_{high,low}_noise.safetensors`.
     pub lora: Option<PathBuf>,
     /// How the scale of StoryMem's adapters follows from their rank.

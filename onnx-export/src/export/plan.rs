@@ -50,6 +50,7 @@ impl Plan {
             return Err(ExportError::LoraOnT2v(lora.clone()));
         }
         let experts = Experts::open(&options.transformer, components)?;
+        let clip_config = options.clip.as_ref().map(|folder| folder.join("config.json"));
         let text_folder = components.join("text_encoder");
         let vae_folder = components.join("vae");
         let [text_config, vae_config] = [&text_folder, &vae_folder].map(|folder| folder.join("config.json"));
@@ -57,6 +58,7 @@ impl Plan {
             text_encoder: config::umt5(&Fields::read(&text_config)?)?,
             transformer: experts.config,
             vae: config::vae(&Fields::read(&vae_config)?)?,
+            clip: clip_config.as_deref().map(|file| config::clip(&Fields::read(file)?)).transpose()?,
         };
         check_fit(&nets, *variant)?;
 
@@ -69,6 +71,7 @@ impl Plan {
         }
 
         let mut sources = vec![text_config, vae_config, tokenizer_path];
+        sources.extend(clip_config);
         sources.extend(experts.config_files);
         sources.extend(Some(model_index).filter(|path| path.exists()));
         let mut manifest = Manifest {
@@ -86,9 +89,11 @@ impl Plan {
         };
 
         let [high, low] = experts.checkpoints;
-        let checkpoints = [Checkpoint::open(&text_folder)?, high, low, Checkpoint::open(&vae_folder)?];
+        let mut checkpoints =
+            vec![Checkpoint::open(&text_folder)?, high, low, Checkpoint::open(&vae_folder)?];
+        checkpoints.extend(options.clip.as_deref().map(Checkpoint::open).transpose()?);
         let mut plans = Vec::new();
-        for (net, checkpoint) in Net::ALL.into_iter().zip(checkpoints) {
+        for (net, checkpoint) in manifest.nets.present().zip(checkpoints) {
             plans.push(NetPlan::check(net, &manifest, checkpoint));
         }
         let unclean: Vec<KeyReport> =
@@ -105,12 +110,12 @@ impl Plan {
         Ok(Self { manifest, nets: plans, tokenizer, sources, warnings })
     }
 
-    /// What became of the keys of each net, in the order of [`Net::ALL`].
+    /// What became of the keys of each net, in the order of [`Nets::present`].
     pub fn reports(&self) -> impl Iterator<Item = &KeyReport> {
         self.nets.iter().map(|net| &net.report)
     }
 
-    /// The plan of each net, in the order of [`Net::ALL`].
+    /// The plan of each net, in the order of [`Nets::present`].
     pub fn nets(&self) -> &[NetPlan] {
         &self.nets
     }
@@ -163,7 +168,7 @@ impl NetPlan {
         let story_file = match net {
             Net::TransformerHigh => "backbone_high_noise.safetensors",
             Net::TransformerLow => "backbone_low_noise.safetensors",
-            Net::TextEncoder | Net::Vae => return Ok(Vec::new()),
+            Net::TextEncoder | Net::Vae | Net::Clip => return Ok(Vec::new()),
         };
         let specs = nets.weights(net);
         let names = table(net, nets, &specs);
@@ -189,6 +194,7 @@ fn table(net: Net, nets: &Nets, specs: &[WeightSpec]) -> NameTable {
         Net::TextEncoder => Naming::TextEncoder,
         Net::TransformerHigh | Net::TransformerLow => Naming::Transformer,
         Net::Vae => Naming::Vae { res_blocks: nets.vae.num_res_blocks },
+        Net::Clip => Naming::Clip,
     };
     NameTable::new(naming, specs)
 }

@@ -6,7 +6,7 @@
 
 use super::attribute::Attribute::{Float, Int, Text};
 use super::lowering::even_parts;
-use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, Value};
+use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, QUICK_GELU, Value};
 
 const CONTRIB: &str = "com.microsoft";
 
@@ -74,8 +74,12 @@ impl Lowering for CpuLowering {
         g.node("Gelu", &[x], &[("approximate", Text("tanh"))], DataType::F32, x.shape())
     }
 
+    fn quick_gelu(&self, g: &mut Builder<'_>, x: &Value) -> Value {
+        sigmoid_gated(g, x, QUICK_GELU)
+    }
+
     fn silu(&self, g: &mut Builder<'_>, x: &Value) -> Value {
-        g.node_in(CONTRIB, "QuickGelu", &[Some(x)], &[("alpha", Float(1.0))], DataType::F32, x.shape())
+        sigmoid_gated(g, x, 1.0)
     }
 
     fn rotary(&self, g: &mut Builder<'_>, x: &Value, cos: &Value, sin: &Value, heads: usize) -> Value {
@@ -121,4 +125,9 @@ impl Lowering for CpuLowering {
         let attributes = spec.attributes(weight.shape());
         g.node("Conv", &[x, &weight, &bias], &attributes, DataType::F32, &shape)
     }
+}
+
+/// `x * sigmoid(alpha x)`.
+fn sigmoid_gated(g: &mut Builder<'_>, x: &Value, alpha: f32) -> Value {
+    g.node_in(CONTRIB, "QuickGelu", &[Some(x)], &[("alpha", Float(alpha))], DataType::F32, x.shape())
 }

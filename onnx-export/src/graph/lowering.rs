@@ -82,6 +82,9 @@ pub trait Lowering {
     /// GELU, tanh form.
     fn gelu_tanh(&self, g: &mut Builder<'_>, x: &Value) -> Value;
 
+    /// GELU in CLIP's form, `x * sigmoid(1.702 x)`.
+    fn quick_gelu(&self, g: &mut Builder<'_>, x: &Value) -> Value;
+
     /// `x * sigmoid(x)`.
     fn silu(&self, g: &mut Builder<'_>, x: &Value) -> Value;
 

@@ -27,6 +27,9 @@ pub use memory::{GraphMemory, aligned};
 
 use serde::{Deserialize, Serialize};
 
+/// The factor in [`Lowering::quick_gelu`].
+const QUICK_GELU: f32 = 1.702;
+
 /// Element types of graph values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -34,6 +34,11 @@ impl Builder<'_> {
         self.lowering.gelu_tanh(self, x)
     }
 
+    /// See [`Lowering::quick_gelu`](super::Lowering::quick_gelu).
+    pub fn quick_gelu(&mut self, x: &Value) -> Value {
+        self.lowering.quick_gelu(self, x)
+    }
+
     /// See [`Lowering::silu`](super::Lowering::silu).
     pub fn silu(&mut self, x: &Value) -> Value {
         self.lowering.silu(self, x)

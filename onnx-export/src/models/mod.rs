@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod clip;
 pub mod umt5;
 pub mod vae;
 pub mod wan;
 
-/// A net of the bundle; each has one weight file.
+/// A net that a bundle may hold; each has one weight file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Net {
@@ -18,10 +19,12 @@ pub enum Net {
     TransformerLow,
     /// The video autoencoder.
     Vae,
+    /// CLIP's vision tower, by which frames are compared.
+    Clip,
 }
 
 impl Net {
-    /// Every net, in the order in which a shot uses them.
+    /// The nets that every bundle holds, in the order in which a shot uses them.
     pub const ALL: [Self; 4] = [Self::TextEncoder, Self::TransformerHigh, Self::TransformerLow, Self::Vae];
 
     /// Stem of the net's file names.
@@ -31,6 +34,7 @@ impl Net {
             Self::TransformerHigh => "transformer_high",
             Self::TransformerLow => "transformer_low",
             Self::Vae => "vae",
+            Self::Clip => "clip",
         }
     }
 }

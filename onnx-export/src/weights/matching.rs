@@ -66,6 +66,7 @@ pub fn assign(
                 Some(other) => unfit.push(format!("`{key}` and `{other}` (two names of one tensor)")),
             },
             (None, Some(i)) => tied.push((i, key)),
+            (None, None) if names.ignores(key) => {}
             (None, None) => unexpected.push(key.into()),
         }
     }

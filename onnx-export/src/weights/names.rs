@@ -68,6 +68,9 @@ const VAE: &[(&str, &str)] = &[
 /// Second names of tied tensors: a checkpoint may hold both, with equal content.
 const TIED: &[(&str, &str)] = &[("shared.weight", "encoder.embed_tokens.weight")];
 
+/// What else a whole CLIP holds: the text tower, the scale of its contrast, and indices that older releases stored.
+const CLIP_IGNORED: &[&str] = &["text_model.", "text_projection.", "logit_scale", ".position_ids"];
+
 /// The convention of a net's canonical names, with what translating them needs to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
@@ -80,6 +83,8 @@ pub enum Naming {
         /// Residual blocks for each resolution of the encoder; the decoder has one more.
         res_blocks: usize,
     },
+    /// CLIP's vision tower.
+    Clip,
 }
 
 impl Naming {
@@ -89,13 +94,21 @@ impl Naming {
             Self::Transformer => rename(canonical, TRANSFORMER),
             Self::TextEncoder => rename(canonical, TEXT_ENCODER),
             Self::Vae { res_blocks } => rename(&flatten_up_blocks(canonical, res_blocks), VAE),
+            Self::Clip => canonical.to_owned(),
         }
+    }
+
+    /// Whether a checkpoint may hold `name` although the net has no use for it.
+    fn ignores(self, name: &str) -> bool {
+        let ignored = |part: &&str| name.starts_with(*part) || name.ends_with(*part);
+        self == Self::Clip && CLIP_IGNORED.iter().any(ignored)
     }
 }
 
 /// Finds the tensors of a net by any of their names.
 #[derive(Clone, Debug)]
 pub struct NameTable {
+    naming: Naming,
     positions: HashMap<String, usize>,
     tied: HashMap<&'static str, usize>,
 }
@@ -111,12 +124,17 @@ impl NameTable {
             positions.insert(spec.name.clone(), i);
         }
         let tied = TIED.iter().filter_map(|(name, second)| Some((*second, *positions.get(*name)?))).collect();
-        Self { positions, tied }
+        Self { naming, positions, tied }
     }
 
     /// The position among the specs of the tensor called `name` in either convention.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.positions.get(name).copied()
+    }
+
+    /// Whether a checkpoint may hold `name` although the net has no use for it.
+    pub fn ignores(&self, name: &str) -> bool {
+        self.naming.ignores(name)
     }
 
     /// The position among the specs of the tensor of which `name` is a tied duplicate.

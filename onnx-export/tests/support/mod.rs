@@ -47,6 +47,7 @@ impl Tree {
         let options = ExportOptions {
             components: root.path().join("base_i2v_diffusers"),
             transformer: root.path().join("base_i2v"),
+            clip: None,
             lora: Some(root.path().join("storymem/Wan2.2-MI2V-A14B")),
             lora_scale: LoraScale::RankStabilised,
             adapters: Vec::new(),

@@ -1,10 +1,11 @@
 //! The body of `POST /jobs`: JSON, or a form with the images as files.
 
 use axum::body::Bytes;
+use axum::body::HttpBody as _;
 use axum::extract::multipart::{Field, MultipartError};
 use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::{HeaderMap, StatusCode, header};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::fields::Errors;
 use super::limits::{MEMORY_IMAGES, MOTION_FRAMES};
@@ -41,20 +42,17 @@ impl Files {
     }
 }
 
-/// Reads the body.
+/// Reads the body, which may have `most` bytes.
 ///
 /// # Errors
 /// When it is of another type, broken, too large, or has parts it may not have.
-pub async fn read(request: Request) -> Result<Body, Problem> {
+pub async fn read(request: Request, most: usize) -> Result<Body, Problem> {
     match media_type(request.headers()).as_deref() {
-        Some("application/json") => {
-            let bytes = Bytes::from_request(request, &()).await;
-            let bytes = bytes.map_err(|e| body_problem(e.status(), ErrorCode::BadRequest, e.body_text()))?;
-            Ok(Body { json: parse(&bytes)?, files: Files::default() })
-        }
+        Some("application/json") => Ok(Body { json: whole(request, most).await?, files: Files::default() }),
         Some("multipart/form-data") => {
             let form = Multipart::from_request(request, &()).await;
-            read_form(form.map_err(|e| Problem::new(ErrorCode::InvalidMultipart, e.body_text()))?).await
+            let form = form.map_err(|e| Problem::new(ErrorCode::InvalidMultipart, e.body_text()))?;
+            read_form(form, most).await
         }
         other => {
             let what = other.map_or("none is given".to_owned(), |other| format!("it is `{other}`"));
@@ -65,7 +63,41 @@ pub async fn read(request: Request) -> Result<Body, Problem> {
     }
 }
 
-fn media_type(headers: &HeaderMap) -> Option<String> {
+/// Reads a body that may only be JSON.
+///
+/// # Errors
+/// When it is of another type, broken or too large.
+pub async fn read_json(request: Request, most: usize) -> Result<Value, Problem> {
+    match media_type(request.headers()).as_deref() {
+        Some("application/json") => whole(request, most).await,
+        other => {
+            let what = other.map_or("none is given".to_owned(), |other| format!("it is `{other}`"));
+            let detail = format!("the content type must be `application/json`; {what}");
+            Err(Problem::new(ErrorCode::UnsupportedMediaType, detail))
+        }
+    }
+}
+
+/// Reads a body that may only be JSON, or nothing, which stands for an empty object.
+///
+/// # Errors
+/// As [`read_json`].
+pub async fn read_json_if_any(request: Request, most: usize) -> Result<Value, Problem> {
+    let (parts, body) = request.into_parts();
+    if !parts.headers.contains_key(header::CONTENT_TYPE) && body.is_end_stream() {
+        return Ok(Value::Object(Map::new()));
+    }
+    read_json(Request::from_parts(parts, body), most).await
+}
+
+async fn whole(request: Request, most: usize) -> Result<Value, Problem> {
+    let bytes = Bytes::from_request(request, &()).await;
+    let bytes = bytes.map_err(|e| body_problem(e.status(), ErrorCode::BadRequest, e.body_text(), most))?;
+    parse(&bytes)
+}
+
+/// The media type without its parameters, in lower case.
+pub(in crate::api) fn media_type(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let essence = text.split(';').next().unwrap_or(text);
     Some(essence.trim().to_ascii_lowercase())
@@ -76,7 +108,9 @@ fn parse(bytes: &[u8]) -> Result<Value, Problem> {
         .map_err(|e| Problem::new(ErrorCode::InvalidJson, format!("the JSON is broken: {e}")))
 }
 
-async fn read_form(mut form: Multipart) -> Result<Body, Problem> {
+async fn read_form(mut form: Multipart, most: usize) -> Result<Body, Problem> {
+    let form_problem =
+        |e: MultipartError| body_problem(e.status(), ErrorCode::InvalidMultipart, e.body_text(), most);
     let mut json = None;
     let mut files = Files::default();
     let mut errors = Errors::default();
@@ -88,14 +122,15 @@ async fn read_form(mut form: Multipart) -> Result<Body, Problem> {
             }
             "memory" if files.memory.len() < MEMORY_IMAGES => {
                 let pointer = format!("/memory/{}", files.memory.len());
-                files.memory.push(image(part, &pointer, &mut errors).await?);
+                files.memory.push(image(part, &pointer, &mut errors).await.map_err(form_problem)?);
             }
             "motion_frames" if files.motion_frames.len() < MOTION_FRAMES => {
                 let pointer = format!("/motion_frames/{}", files.motion_frames.len());
-                files.motion_frames.push(image(part, &pointer, &mut errors).await?);
+                files.motion_frames.push(image(part, &pointer, &mut errors).await.map_err(form_problem)?);
             }
             "first_frame" if files.first_frame.is_none() => {
-                files.first_frame = Some(image(part, "/first_frame", &mut errors).await?);
+                files.first_frame =
+                    Some(image(part, "/first_frame", &mut errors).await.map_err(form_problem)?);
             }
             "memory" => errors.add("/memory", format!("must have at most {MEMORY_IMAGES} parts")),
             "motion_frames" => errors.add("/motion_frames", format!("must have {MOTION_FRAMES} parts")),
@@ -120,9 +155,9 @@ async fn read_form(mut form: Multipart) -> Result<Body, Problem> {
 }
 
 /// The bytes of a file; stops reading one that is too large.
-async fn image(mut part: Field<'_>, pointer: &str, errors: &mut Errors) -> Result<Bytes, Problem> {
+async fn image(mut part: Field<'_>, pointer: &str, errors: &mut Errors) -> Result<Bytes, MultipartError> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = part.chunk().await.map_err(form_problem)? {
+    while let Some(chunk) = part.chunk().await? {
         let length = bytes.len() + chunk.len();
         if length > MAX_BYTES {
             errors.add(pointer, ImageError::TooManyBytes { bytes: length }.to_string());
@@ -133,15 +168,15 @@ async fn image(mut part: Field<'_>, pointer: &str, errors: &mut Errors) -> Resul
     Ok(bytes.into())
 }
 
-fn form_problem(error: MultipartError) -> Problem {
-    body_problem(error.status(), ErrorCode::InvalidMultipart, error.body_text())
-}
-
-fn body_problem(status: StatusCode, code: ErrorCode, detail: String) -> Problem {
+/// A body that could not be read: `code`, unless it was too large.
+pub(in crate::api) fn body_problem(
+    status: StatusCode,
+    code: ErrorCode,
+    detail: String,
+    most: usize,
+) -> Problem {
     match status {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Problem::new(ErrorCode::PayloadTooLarge, ErrorCode::PayloadTooLarge.meaning())
-        }
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(most),
         _ => Problem::new(code, detail),
     }
 }

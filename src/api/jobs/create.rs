@@ -1,16 +1,14 @@
 //! `POST /jobs`.
 
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use uuid::Uuid;
+use axum::response::Response;
 
 use super::body::Body;
 use super::fields::Errors;
 use super::request::{CreateJob, CreateJobForm};
 use super::view::JobView;
-use super::{POLL_SECONDS, body, intake, references};
+use super::{body, intake, references};
+use crate::api::accepted::{Accepted, CreatingHeaders, Queued, accepted};
 use crate::api::access::Caller;
 use crate::api::problem::{Problem, problems};
 use crate::api::trace::traceparent;
@@ -37,24 +35,9 @@ problems!(
     post,
     path = "/jobs",
     tag = "jobs",
-    params(
-        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it within 24 hours is done once, and gets the first answer again"),
-        ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
-    ),
+    params(CreatingHeaders),
     request_body(content((CreateJob = "application/json"), (CreateJobForm = "multipart/form-data"))),
-    responses(
-        (
-            status = 202,
-            description = "The job is queued",
-            body = JobView,
-            headers(
-                ("Location" = String, description = "The path of the job"),
-                ("Retry-After" = u32, description = "Seconds after which it is worth asking for the job"),
-                ("Idempotency-Replayed" = Option<String>, description = "`true` when the answer was given before"),
-            ),
-        ),
-        CreateProblems,
-    )
+    responses(Accepted<JobView>, CreateProblems)
 )]
 pub async fn create_job(
     State(app): State<App>,
@@ -63,18 +46,30 @@ pub async fn create_job(
 ) -> Result<Response, Problem> {
     let trace = traceparent(request.headers());
     let key = once::key(request.headers())?;
-    let (body, once) = under_key(body::read(request).await?, key, &caller).await?;
+    let body = body::read(request, app.limits.body_bytes).await?;
+    let (body, once) = under_key("POST /jobs", body, key, &caller).await?;
     // Before anything is fetched or refused: the first answer counts, whatever the request would meet now.
     if let Some(once) = &once
         && let Some(answer) = app.queue.answered(once).await?
     {
-        return accepted(answer, true);
+        return accepted::<JobView>(answer, true);
     }
+    let job = accept(&app, &caller, body, trace).await?;
+    enqueue(&app, &caller, &job, once.as_ref()).await
+}
+
+/// Checks a request, keeps its images, and makes a job of it.
+pub(in crate::api) async fn accept(
+    app: &App,
+    caller: &Caller,
+    body: Body,
+    trace: Option<String>,
+) -> Result<NewJob, Problem> {
     let Body { json, files } = body;
     let mut errors = Errors::default();
     let mut request = CreateJob::read(json, &mut errors);
-    references::check_webhook(&app, &request, &mut errors);
-    references::find(&app, &caller, &mut request, &mut errors).await?;
+    references::check_webhook(app, &request, &mut errors);
+    references::find(app, caller, request.images().collect(), &mut errors).await?;
 
     let turn = app.intake.clone().acquire_owned().await.map_err(|e| Problem::internal(&e))?;
     let parts = app.clone();
@@ -83,15 +78,16 @@ pub async fn create_job(
         traceparent: trace,
         retry_of: None,
         webhook_url: request.webhook_url.clone(),
+        shot: None,
     };
     let accept =
         tokio::task::spawn_blocking(move || intake::accept(request, files, errors, origin, &parts, turn));
-    let job = accept.await.map_err(|e| Problem::internal(&e))??;
-    enqueue(&app, &caller, &job, once.as_ref()).await
+    accept.await.map_err(|e| Problem::internal(&e))?
 }
 
 /// The request under its idempotency key. Hashing a large body takes a while.
-async fn under_key(
+pub(in crate::api) async fn under_key(
+    operation: &'static str,
     body: Body,
     key: Option<String>,
     caller: &Caller,
@@ -105,10 +101,17 @@ async fn under_key(
         let json = body.json.to_string();
         let files = body.files.named().map(|(name, bytes)| [name.as_bytes(), bytes]);
         let parts: Vec<&[u8]> = files.into_iter().flatten().collect();
-        let once = once::once(key, &caller, "POST /jobs", [json.as_bytes()].into_iter().chain(parts));
+        let once = once::once(key, &caller, operation, [json.as_bytes()].into_iter().chain(parts));
         (body, Some(once))
     });
     hashed.await.map_err(|e| Problem::internal(&e))
+}
+
+impl Queued for JobView {
+    const WHAT: &'static str = "job";
+    const PATH: &'static str = "/jobs";
+    const OPERATIONS: &'static [&'static str] =
+        &["get_job", "get_webhook", "cancel_job", "retry_job", "delete_job"];
 }
 
 /// Queues a job and answers with it, or with the answer that was given before.
@@ -121,7 +124,7 @@ pub(super) async fn enqueue(
     let room = caller.room(app.limits.queued_jobs);
     let once = once.map(|once| (once, answer as fn(&Job, u64) -> String));
     match app.queue.submit_in(job, room, once).await? {
-        Submitted::Before(answer) => accepted(answer, true),
+        Submitted::Before(answer) => accepted::<JobView>(answer, true),
         Submitted::Queued(row, position) => {
             tracing::info!(
                 job.id = %job.id,
@@ -130,7 +133,7 @@ pub(super) async fn enqueue(
                 job.owner = job.origin.owner,
                 "a job was queued"
             );
-            accepted(answer(&row, position), false)
+            accepted::<JobView>(answer(&row, position), false)
         }
     }
 }
@@ -138,20 +141,4 @@ pub(super) async fn enqueue(
 fn answer(job: &Job, position: u64) -> String {
     serde_json::to_string(&JobView::new(job.clone(), Some(position)))
         .expect("a struct of strings, numbers, lists and maps with string keys is JSON")
-}
-
-/// The 202 around a job.
-fn accepted(answer: String, replayed: bool) -> Result<Response, Problem> {
-    #[derive(Deserialize)]
-    struct Id {
-        id: Uuid,
-    }
-    let Id { id } = serde_json::from_str(&answer).map_err(|e| Problem::internal(&e))?;
-    let headers = [
-        (header::CONTENT_TYPE, "application/json".to_owned()),
-        (header::LOCATION, format!("/jobs/{id}")),
-        (header::RETRY_AFTER, POLL_SECONDS.to_string()),
-    ];
-    let replayed = replayed.then_some([(once::REPLAYED, "true")]);
-    Ok((StatusCode::ACCEPTED, headers, replayed, answer).into_response())
 }

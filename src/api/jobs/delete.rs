@@ -3,13 +3,13 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 
-use super::find;
+use super::{find, not_of_story};
 use crate::api::App;
 use crate::api::access::Caller;
 use crate::api::extract::JobId;
 use crate::api::problem::{Problem, problems};
 
-problems!(DeleteProblems: JobNotFound, JobDeleted, JobNotEnded);
+problems!(DeleteProblems: JobNotFound, JobDeleted, JobNotEnded, PartOfStory);
 
 /// Deletes a job that has ended, and its files
 ///
@@ -26,7 +26,7 @@ pub async fn delete_job(
     caller: Caller,
     JobId(id): JobId,
 ) -> Result<StatusCode, Problem> {
-    find(&app, &caller, id).await?;
+    not_of_story(&find(&app, &caller, id).await?, "delete the story")?;
     app.queue.remove(id).await?;
     tracing::info!(job.id = %id, "a job was deleted");
     // The row went first: files that nobody names are only a loss of space, a row without its files would be a lie.

@@ -27,10 +27,10 @@ use crate::api::problem::{ErrorCode, Problem, problems};
 use crate::queue::{Event, Job, Status, Subscription};
 
 /// How long nothing may be sent before a comment is.
-const COMMENT: Duration = Duration::from_secs(10);
+pub(in crate::api) const COMMENT: Duration = Duration::from_secs(10);
 
 /// How long a browser waits before it connects again.
-const RECONNECT: Duration = Duration::from_secs(2);
+pub(in crate::api) const RECONNECT: Duration = Duration::from_secs(2);
 
 /// The data of `state` and `progress`.
 #[derive(Serialize, ToSchema)]
@@ -102,7 +102,8 @@ pub async fn follow_job(
     Ok(Sse::new(follower.stream()).keep_alive(keep_alive).into_response())
 }
 
-fn last_event_id(headers: &HeaderMap) -> Option<u64> {
+/// `Last-Event-ID`.
+pub(in crate::api) fn last_event_id(headers: &HeaderMap) -> Option<u64> {
     headers.get("last-event-id")?.to_str().ok()?.trim().parse().ok()
 }
 
@@ -204,7 +205,8 @@ impl Follower {
     }
 }
 
-fn event(id: u64, name: &str, data: &impl Serialize) -> Result<SseEvent, Problem> {
+/// An event with JSON for its data.
+pub(in crate::api) fn event(id: u64, name: &str, data: &impl Serialize) -> Result<SseEvent, Problem> {
     let event = SseEvent::default().id(id.to_string()).event(name).json_data(data);
     event.map_err(|e| Problem::new(ErrorCode::Internal, e.to_string()))
 }

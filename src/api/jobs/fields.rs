@@ -36,6 +36,11 @@ impl Errors {
         self.0.is_empty()
     }
 
+    /// How much is wrong.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Everything that is wrong.
     pub fn into_inner(self) -> Vec<FieldError> {
         self.0

@@ -13,7 +13,7 @@ use super::view::JobView;
 use super::{POLL_SECONDS, find, view};
 use crate::api::App;
 use crate::api::access::Caller;
-use crate::api::extract::{JobId, Params};
+use crate::api::extract::{JobId, Params, is_known};
 use crate::api::problem::{ErrorCode, Problem, problems};
 use crate::queue::Subscription;
 
@@ -46,6 +46,7 @@ problems!(GetProblems: InvalidQuery, JobNotFound, JobDeleted);
     responses(
         (
             status = 200,
+            description = "The job",
             body = JobView,
             headers(
                 ("ETag" = String, description = "Changes with every change of the job"),
@@ -71,7 +72,7 @@ pub async fn get_job(
     // First to subscribe, then to read: what happens in between is not missed.
     let subscription = (wait > 0).then(|| app.watcher.subscribe(id));
     let mut shown = Shown::read(&app, &caller, id).await?;
-    let seen = !headers.contains_key(header::IF_NONE_MATCH) || shown.is_known(&headers);
+    let seen = !headers.contains_key(header::IF_NONE_MATCH) || is_known(&headers, &shown.tag);
     if let Some(subscription) = subscription
         && seen
         && !shown.job.status.is_final()
@@ -99,15 +100,8 @@ impl Shown {
         Ok(Self { job, version, tag })
     }
 
-    /// Whether `If-None-Match` names this state (RFC 9110, 13.1.2: by weak comparison).
-    fn is_known(&self, headers: &HeaderMap) -> bool {
-        let values = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-        let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
-        tags.any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == self.tag)
-    }
-
     fn answer(&self, headers: &HeaderMap) -> Result<Response, Problem> {
-        let mut answer = match self.is_known(headers) {
+        let mut answer = match is_known(headers, &self.tag) {
             true => StatusCode::NOT_MODIFIED.into_response(),
             false => Json(&self.job).into_response(),
         };

@@ -2,6 +2,7 @@
 //! once. Blocks: images are decoded and synced to the disk.
 
 use axum::body::Bytes;
+use onnx_export::bundle::Manifest;
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
@@ -53,7 +54,7 @@ pub fn accept(
 }
 
 /// An image that decodes, and what the request says of it; nothing when it came as a file.
-type Checked = (CheckedImage, Option<ImageSource>);
+pub(in crate::api) type Checked = (CheckedImage, Option<ImageSource>);
 
 /// The images of a request that decode.
 struct Images {
@@ -116,22 +117,29 @@ impl Images {
 }
 
 /// The images of one field: from the request, or from files.
-struct Source {
+pub(in crate::api) struct Source {
     given: Option<Vec<GivenImage>>,
     files: Vec<Bytes>,
 }
 
 impl Source {
-    fn new(given: Option<Vec<GivenImage>>, files: Vec<Bytes>) -> Self {
+    /// Both, of which one is empty in a sound request.
+    pub(in crate::api) fn new(given: Option<Vec<GivenImage>>, files: Vec<Bytes>) -> Self {
         Self { given, files }
     }
 
-    fn is_given(&self) -> bool {
+    /// Whether there are any.
+    pub(in crate::api) fn is_given(&self) -> bool {
         self.given.is_some() || !self.files.is_empty()
     }
 
     /// The images that decode; what is wrong with the others is reported at the pointer of each.
-    fn check(self, field: &str, pointer: impl Fn(usize) -> String, errors: &mut Errors) -> Vec<Checked> {
+    pub(in crate::api) fn check(
+        self,
+        field: &str,
+        pointer: impl Fn(usize) -> String,
+        errors: &mut Errors,
+    ) -> Vec<Checked> {
         if self.given.is_some() && !self.files.is_empty() {
             errors.add(field, "is given in `request` and as parts; give it once");
             return Vec::new();
@@ -168,36 +176,52 @@ fn complete(
     let variant = images.variant;
     let Some(model) = catalog.get(variant) else {
         let pointer = match variant {
-            Variant::M2v => "/memory",
+            Variant::M2v | Variant::T2v => "/memory",
             Variant::Mi2v => "/first_frame",
             Variant::Mm2v => "/motion_frames",
         };
         errors.add(pointer, not_served(variant, &catalog.served()));
         return Ok(None);
     };
-    let defaults = &model.sampling;
-    let sampling = Sampling {
-        size: request.size.unwrap_or(Size { width: defaults.width, height: defaults.height }),
-        fit: request.fit.unwrap_or_default(),
-        frames: request.frames.unwrap_or(defaults.frames),
-        steps: request.steps.unwrap_or(defaults.steps),
-        shift: request.shift.unwrap_or(defaults.shift),
-        guidance: request.guidance_scale.unwrap_or(defaults.guidance),
-        solver: request.solver.unwrap_or_default(),
-        seed: match request.seed {
-            Some(seed) => seed,
-            None => draw_seed().map_err(|e| Problem::internal(&e))?,
-        },
+    let seed = match request.seed {
+        Some(seed) => seed,
+        None => draw_seed().map_err(|e| Problem::internal(&e))?,
     };
+    let defaults = &model.sampling;
     if images.memory.len() > defaults.max_memory {
         errors.add("/memory", format!("must have at most {} images for this model", defaults.max_memory));
     }
-    check_size(sampling, variant, images.reference(), limits, errors);
-    let negative_prompt = request.negative_prompt.clone().unwrap_or_else(|| defaults.negative_prompt.clone());
-    Ok(Some(Spec { prompt: request.prompt.clone(), negative_prompt, variant, sampling }))
+    let spec = fill(&request.prompt, request, variant, model, seed);
+    check_size(spec.sampling, variant, images.reference(), limits, errors);
+    Ok(Some(spec))
 }
 
-fn check_size(
+/// What the worker makes: the settings of a request, and the model's own where it has none.
+pub(in crate::api) fn fill(
+    prompt: &str,
+    settings: &CreateJob,
+    variant: Variant,
+    model: &Manifest,
+    seed: u64,
+) -> Spec {
+    let defaults = &model.sampling;
+    let sampling = Sampling {
+        size: settings.size.unwrap_or(Size { width: defaults.width, height: defaults.height }),
+        fit: settings.fit.unwrap_or_default(),
+        frames: settings.frames.unwrap_or(defaults.frames),
+        steps: settings.steps.unwrap_or(defaults.steps),
+        shift: settings.shift.unwrap_or(defaults.shift),
+        guidance: settings.guidance_scale.unwrap_or(defaults.guidance),
+        solver: settings.solver.unwrap_or_default(),
+        seed,
+    };
+    let negative_prompt =
+        settings.negative_prompt.clone().unwrap_or_else(|| defaults.negative_prompt.clone());
+    Spec { prompt: prompt.to_owned(), negative_prompt, variant, sampling }
+}
+
+/// Says what is wrong with the size and the length of a shot.
+pub(in crate::api) fn check_size(
     mut sampling: Sampling,
     variant: Variant,
     reference: Option<Size>,
@@ -233,7 +257,8 @@ fn check_size(
     }
 }
 
-fn not_served(variant: Variant, served: &[Variant]) -> String {
+/// Says that no bundle makes such shots.
+pub(in crate::api) fn not_served(variant: Variant, served: &[Variant]) -> String {
     let word = |variant| json!(variant).as_str().unwrap_or_default().to_owned();
     let served: Vec<String> = served.iter().map(|&variant| format!("`{}`", word(variant))).collect();
     let what = if served.is_empty() { "nothing".to_owned() } else { served.join(", ") };
@@ -261,7 +286,8 @@ fn show(request: &CreateJob, kept: &[(JobInput, Option<ImageSource>)]) -> serde_
     Ok(Value::Object(shown))
 }
 
-fn facts(image: &Image, source: Option<&ImageSource>) -> serde_json::Result<Value> {
+/// An image as a request shows it.
+pub(in crate::api) fn facts(image: &Image, source: Option<&ImageSource>) -> serde_json::Result<Value> {
     let Image { sha256, media_type, bytes, size: Size { width, height } } = image;
     let mut facts =
         json!({"sha256": sha256, "media_type": media_type, "bytes": bytes, "width": width, "height": height});

@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use crate::pipeline::images::MAX_BYTES;
+
 /// Most characters of a prompt.
 pub const PROMPT_CHARS: usize = 4000;
 /// Most memory images: StoryMem was trained with as many.
@@ -27,10 +29,13 @@ pub const METADATA_KEY_CHARS: usize = 64;
 /// Most characters of a value of `metadata`.
 pub const METADATA_VALUE_CHARS: usize = 512;
 
+/// Room in a form for everything but the images: the request, and the heads of the parts.
+const BESIDES_IMAGES: usize = 1 << 20;
+
 /// The limits an operator sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most bytes of a request's body.
+    /// Most bytes of a request's body; by default as many as a form has whose images are as many and as large as may be.
     pub body_bytes: usize,
     /// Most pixels of a frame.
     pub frame_pixels: usize,
@@ -42,6 +47,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { body_bytes: 128 << 20, frame_pixels: 1280 * 720, frames: 161, queued_jobs: 1000 }
+        Self {
+            body_bytes: (MEMORY_IMAGES + MOTION_FRAMES) * MAX_BYTES + BESIDES_IMAGES,
+            frame_pixels: 1280 * 720,
+            frames: 161,
+            queued_jobs: 1000,
+        }
     }
 }

@@ -1,24 +1,26 @@
 //! Jobs: a file for each verb.
 
-mod body;
+pub(in crate::api) mod body;
 pub mod cancel;
 pub mod create;
 pub mod delete;
 pub mod events;
-mod fields;
-mod file;
+pub(in crate::api) mod fields;
+pub(in crate::api) mod file;
 pub mod get;
 pub(super) mod images;
-mod intake;
+pub(in crate::api) mod intake;
 pub mod keyframe;
 pub mod limits;
 pub mod list;
 pub mod references;
-mod request;
+pub(in crate::api) mod request;
 pub mod retry;
 pub mod thumbnail;
 pub mod video;
 pub mod view;
+pub mod webhook;
+pub(in crate::api) mod words;
 
 use uuid::Uuid;
 
@@ -28,7 +30,7 @@ use super::problem::{ErrorCode, Problem};
 use crate::queue::{Job, Status};
 
 /// Seconds after which it is worth asking again for a job that has not ended.
-const POLL_SECONDS: u32 = 2;
+pub(super) const POLL_SECONDS: u32 = 2;
 
 /// A job as clients see it.
 async fn view(app: &App, job: Job) -> Result<view::JobView, Problem> {
@@ -40,12 +42,24 @@ async fn view(app: &App, job: Job) -> Result<view::JobView, Problem> {
 }
 
 /// A job that the caller may see.
-async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Job, Problem> {
+pub(super) async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Job, Problem> {
     if let Some(job) = app.queue.job(id).await?.filter(|job| caller.owns(job)) {
         return Ok(job);
     }
     match app.queue.was_removed(id, caller.owner.as_deref()).await? {
         true => Err(Problem::new(ErrorCode::JobDeleted, format!("job `{id}` was deleted"))),
         false => Err(Problem::new(ErrorCode::JobNotFound, format!("there is no job `{id}`"))),
+    }
+}
+
+/// Refuses what would take a shot out of its story.
+fn not_of_story(job: &Job, remedy: &str) -> Result<(), Problem> {
+    match job.origin.shot {
+        None => Ok(()),
+        Some(of) => {
+            let detail =
+                format!("job `{}` makes shot `{}` of story `{}`; {remedy}", job.id, of.shot, of.story);
+            Err(Problem::new(ErrorCode::PartOfStory, detail))
+        }
     }
 }

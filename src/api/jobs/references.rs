@@ -37,7 +37,7 @@ pub fn check_webhook(app: &App, request: &CreateJob, errors: &mut Errors) {
     }
 }
 
-/// Finds the images that the request names. What can't be found is reported at the pointer of each. URLs come last, and
+/// Finds the images that a request names. What can't be found is reported at the pointer of each. URLs come last, and
 /// only if nothing else is wrong: nobody is bothered for a request that is refused.
 ///
 /// # Errors
@@ -45,10 +45,10 @@ pub fn check_webhook(app: &App, request: &CreateJob, errors: &mut Errors) {
 pub async fn find(
     app: &App,
     caller: &Caller,
-    request: &mut CreateJob,
+    mut images: Vec<&mut GivenImage>,
     errors: &mut Errors,
 ) -> Result<(), Problem> {
-    for image in request.images() {
+    for image in &mut images {
         let found = match &image.source {
             ImageSource::Data { .. } => continue,
             ImageSource::Url { .. } => continue,
@@ -60,8 +60,8 @@ pub async fn find(
             Err((field, detail)) => errors.add(format!("{}/{field}", image.pointer), detail),
         }
     }
-    let urls = request.images().filter(|image| matches!(image.source, ImageSource::Url { .. }));
-    let urls: Vec<&mut GivenImage> = urls.collect();
+    let is_url = |image: &&mut GivenImage| matches!(image.source, ImageSource::Url { .. });
+    let urls: Vec<&mut GivenImage> = images.into_iter().filter(is_url).collect();
     let Some(client) = &app.images else {
         let off = "images by URL are off here; send the image as `data`, as a part of a form, or to `POST /uploads`";
         urls.iter().for_each(|image| errors.add(format!("{}/url", image.pointer), off));

@@ -6,8 +6,9 @@ use axum::response::Response;
 use uuid::Uuid;
 
 use super::create::enqueue;
-use super::find;
 use super::view::JobView;
+use super::{find, not_of_story};
+use crate::api::accepted::{Accepted, CreatingHeaders};
 use crate::api::access::Caller;
 use crate::api::extract::JobId;
 use crate::api::problem::{ErrorCode, Problem, problems};
@@ -21,6 +22,7 @@ problems!(
     JobDeleted,
     JobNotEnded,
     NothingToRetry,
+    PartOfStory,
     IdempotencyKeyReused,
     QueueFull,
     QuotaSpent,
@@ -34,24 +36,8 @@ problems!(
     post,
     path = "/jobs/{id}/retry",
     tag = "jobs",
-    params(
-        ("id" = Uuid, Path, description = "The job"),
-        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; a request that is sent again under it is done once"),
-        ("traceparent" = Option<String>, Header, description = "W3C Trace Context; handed on to the worker and the webhook"),
-    ),
-    responses(
-        (
-            status = 202,
-            description = "The new job is queued",
-            body = JobView,
-            headers(
-                ("Location" = String, description = "The path of the new job"),
-                ("Retry-After" = u32, description = "Seconds after which it is worth asking for the job"),
-                ("Idempotency-Replayed" = Option<String>, description = "`true` when the answer was given before"),
-            ),
-        ),
-        RetryProblems,
-    )
+    params(("id" = Uuid, Path, description = "The job"), CreatingHeaders),
+    responses(Accepted<JobView>, RetryProblems)
 )]
 pub async fn retry_job(
     State(app): State<App>,
@@ -62,6 +48,7 @@ pub async fn retry_job(
     let once =
         once::key(&headers)?.map(|key| once::once(key, &caller, &format!("POST /jobs/{id}/retry"), []));
     let old = find(&app, &caller, id).await?;
+    not_of_story(&old, "redo the shot")?;
     match old.status {
         Status::Failed | Status::Cancelled => {}
         Status::Succeeded => {

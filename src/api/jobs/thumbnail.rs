@@ -3,37 +3,28 @@
 use axum::extract::State;
 use axum::response::Response;
 
-use super::file::{Asked, Kind, made, serve};
+use super::file::{Asked, FileAnswers, FileHeaders, Kind, made, serve};
 use crate::api::App;
 use crate::api::access::Caller;
 use crate::api::extract::JobId;
-use crate::api::problem::{Problem, problems};
+use crate::api::problem::Problem;
 
-problems!(
-    ThumbnailProblems:
-    JobNotFound,
-    JobDeleted,
-    ResultExpired,
-    ResultNotReady,
-    NoResult,
-    PreconditionFailed,
-    RangeNotSatisfiable,
-);
+/// The middle frame of a video.
+pub(in crate::api) struct Jpeg;
 
-const JPEG: Kind = Kind { media_type: "image/jpeg", extension: "jpg" };
+impl Kind for Jpeg {
+    const MEDIA_TYPE: &'static str = "image/jpeg";
+    const EXTENSION: &'static str = "jpg";
+    const WHAT: &'static str = "The picture";
+}
 
 /// The middle frame of the video of a job that succeeded
 #[utoipa::path(
     get,
     path = "/jobs/{id}/thumbnail",
     tag = "jobs",
-    params(("id" = Uuid, Path, description = "The job")),
-    responses(
-        (status = 200, description = "The picture", content_type = "image/jpeg", body = [u8]),
-        (status = 206, description = "The range", content_type = "image/jpeg", body = [u8]),
-        (status = 304, description = "The file is the one whose `ETag` or date was given"),
-        ThumbnailProblems,
-    )
+    params(("id" = Uuid, Path, description = "The job"), FileHeaders),
+    responses(FileAnswers<Jpeg>)
 )]
 pub async fn get_thumbnail(
     State(app): State<App>,
@@ -42,5 +33,5 @@ pub async fn get_thumbnail(
     asked: Asked,
 ) -> Result<Response, Problem> {
     let (job, made) = made(&app, &caller, id).await?;
-    serve(&app.storage.thumbnail(id, made.token), JPEG, &job, asked).await
+    serve::<Jpeg>(&app.storage.thumbnail(id, made.token), &job.spec.prompt, id, asked).await
 }

@@ -10,9 +10,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::keyframe::LAST;
-use super::request::{fit_words, solver_words};
+use super::words::{fit_words, solver_words, variant_words};
 use crate::pipeline::{Fit, SolverKind, Stage, Variant};
-use crate::queue::{FailureCode, Job, Made, Reached, Status};
+use crate::queue::{Failure, FailureCode, Job, Made, Reached, Remembered, Status};
 
 /// A job.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -61,8 +61,21 @@ pub struct JobView {
     /// The job this one tries again.
     #[schema(required)]
     pub retry_of: Option<Uuid>,
+    /// Of which story it is a shot.
+    #[schema(required)]
+    pub story: Option<ShotOfView>,
     /// Where to go from here.
     pub links: LinksView,
+}
+
+/// Of which story a job makes a shot.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = ShotOfStory)]
+pub struct ShotOfView {
+    /// The story.
+    pub id: Uuid,
+    /// Which shot, from 1.
+    pub shot: u32,
 }
 
 /// How far a job has come.
@@ -100,6 +113,8 @@ pub enum StageView {
     Denoise,
     /// Decoding the frames.
     Decode,
+    /// Choosing the frames a story remembers.
+    Keyframes,
     /// Writing the MP4.
     Mp4,
 }
@@ -175,6 +190,9 @@ pub struct ResultView {
     pub last_frame_url: String,
     /// Where the frames are that the shot adds to memory.
     pub keyframe_urls: Vec<String>,
+    /// How the frames were chosen that a story remembers of it; null when it is no shot of one.
+    #[schema(required)]
+    pub memory: Option<MemoryView>,
     /// Size of the MP4.
     pub bytes: u64,
     /// SHA-256 of the MP4, in hex.
@@ -189,6 +207,25 @@ pub struct ResultView {
     pub fps: u32,
     /// Length of the video.
     pub seconds: f64,
+}
+
+/// How the frames were chosen that a story remembers of a shot.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = MemoryChoice)]
+pub struct MemoryView {
+    /// Frames that were chosen, and are like some that the story remembered before.
+    pub duplicates: usize,
+    /// How frames were compared: `clip`, or `hsv_patches` where no bundle has CLIP's weights.
+    pub similarity: String,
+    /// What decided whether a frame is good enough.
+    pub quality: String,
+}
+
+impl MemoryView {
+    fn new(remembered: &Remembered) -> Self {
+        let Remembered { duplicates, similarity, quality, .. } = remembered.clone();
+        Self { duplicates, similarity, quality }
+    }
 }
 
 /// Where the time went; null is not known yet.
@@ -239,6 +276,9 @@ pub struct LinksView {
     /// The middle frame of its video, as long as there is one.
     #[schema(required)]
     pub thumbnail: Option<String>,
+    /// How telling its `webhook_url` goes, if it has one.
+    #[schema(required)]
+    pub webhook: Option<String>,
 }
 
 impl JobView {
@@ -254,10 +294,7 @@ impl JobView {
             attempt: job.attempt,
             progress: ProgressView::new(job.status, job.reached),
             effective: EffectiveView::new(&job),
-            error: job
-                .failure
-                .clone()
-                .map(|failure| ErrorView { code: failure.code, detail: failure.detail }),
+            error: job.failure.as_ref().map(ErrorView::new),
             result: made.map(|made| ResultView::new(&path, made)),
             timings: TimingsView::new(&job),
             created_at: job.created_at.to_utc(),
@@ -266,28 +303,32 @@ impl JobView {
             expires_at: job.expires_at.map(|at| at.to_utc()),
             links: LinksView {
                 events: format!("{path}/events"),
-                retry: matches!(job.status, Status::Failed | Status::Cancelled)
-                    .then(|| format!("{path}/retry")),
+                retry: (job.origin.shot.is_none()
+                    && matches!(job.status, Status::Failed | Status::Cancelled))
+                .then(|| format!("{path}/retry")),
                 cancel: (!job.status.is_final()).then(|| format!("{path}/cancel")),
                 video: files.map(|_| format!("{path}/video")),
                 thumbnail: files.map(|_| format!("{path}/thumbnail")),
+                webhook: job.origin.webhook_url.as_ref().map(|_| format!("{path}/webhook")),
                 this: path,
             },
             request: job.request,
             warnings: job.warnings,
             worker: job.worker,
             retry_of: job.origin.retry_of,
+            story: job.origin.shot.map(|of| ShotOfView { id: of.story, shot: of.shot }),
         }
     }
 }
 
 /// How much of a job each stage is held to be, in percent: denoising is nearly everything.
-const STAGES: [(Stage, StageView, f64); 6] = [
+const STAGES: [(Stage, StageView, f64); 7] = [
     (Stage::Loading, StageView::Loading, 2.0),
     (Stage::Text, StageView::Text, 3.0),
     (Stage::Encode, StageView::Encode, 5.0),
     (Stage::Denoise, StageView::Denoise, 80.0),
-    (Stage::Decode, StageView::Decode, 8.0),
+    (Stage::Decode, StageView::Decode, 7.0),
+    (Stage::Keyframes, StageView::Keyframes, 1.0),
     (Stage::Mp4, StageView::Mp4, 2.0),
 ];
 
@@ -363,14 +404,24 @@ impl EffectiveView {
     }
 }
 
+impl ErrorView {
+    /// From what the queue knows.
+    pub fn new(failure: &Failure) -> Self {
+        Self { code: failure.code, detail: failure.detail.clone() }
+    }
+}
+
 impl ResultView {
-    fn new(path: &str, made: &Made) -> Self {
+    /// Of the job at `path`.
+    pub fn new(path: &str, made: &Made) -> Self {
         let effective = &made.effective;
+        let keyframes = made.remembered.as_ref().map_or(0, |remembered| remembered.keyframes.len());
         Self {
             video_url: format!("{path}/video"),
             thumbnail_url: format!("{path}/thumbnail"),
             last_frame_url: format!("{path}/keyframes/{LAST}"),
-            keyframe_urls: Vec::new(),
+            keyframe_urls: (0..keyframes).map(|n| format!("{path}/keyframes/{n}")).collect(),
+            memory: made.remembered.as_ref().map(MemoryView::new),
             bytes: made.bytes,
             sha256: made.sha256.clone(),
             width: effective.size.width,
@@ -396,10 +447,4 @@ impl TimingsView {
             mp4_seconds: stage(|made| made.mp4_seconds),
         }
     }
-}
-
-fn variant_words() -> utoipa::openapi::Object {
-    let description =
-        "The mode: `m2v` (memory), `mi2v` (memory and a first frame) or `mm2v` (memory and motion).";
-    super::request::words(&[Variant::M2v, Variant::Mi2v, Variant::Mm2v], description)
 }

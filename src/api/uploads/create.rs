@@ -9,6 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::access::Caller;
+use crate::api::jobs::file::FileBytes;
 use crate::api::jobs::images;
 use crate::api::problem::{ErrorCode, Problem, problems};
 use crate::api::{App, once};
@@ -55,10 +56,10 @@ problems!(
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; not needed, since the same bytes give the same answer"),
     ),
     request_body(content(
-        (Vec<u8> = "image/png"),
-        (Vec<u8> = "image/jpeg"),
-        (Vec<u8> = "image/webp"),
-        (Vec<u8> = "application/octet-stream"),
+        (inline(FileBytes) = "image/png"),
+        (inline(FileBytes) = "image/jpeg"),
+        (inline(FileBytes) = "image/webp"),
+        (inline(FileBytes) = "application/octet-stream"),
     )),
     responses((status = 201, description = "The image is kept", body = UploadView), UploadProblems)
 )]
@@ -69,7 +70,7 @@ pub async fn create_upload(
 ) -> Result<Response, Problem> {
     check_media_type(&request)?;
     let key = once::key(request.headers())?;
-    let bytes = read(request.into_body()).await?;
+    let bytes = read(request.into_body(), app.limits.body_bytes).await?;
     let turn = app.intake.clone().acquire_owned().await.map_err(|e| Problem::internal(&e))?;
     let (storage, asking) = (app.storage.clone(), caller.clone());
     let kept = tokio::task::spawn_blocking(move || {
@@ -111,11 +112,11 @@ fn check_media_type(request: &Request) -> Result<(), Problem> {
 }
 
 /// The body; stops reading one that is too large.
-async fn read(body: Body) -> Result<Bytes, Problem> {
+async fn read(body: Body, most: usize) -> Result<Bytes, Problem> {
     let mut bytes = Vec::new();
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|e| body_problem(&e))?;
+        let chunk = chunk.map_err(|e| body_problem(&e, most))?;
         let length = bytes.len() + chunk.len();
         if length > MAX_BYTES {
             let detail = ImageError::TooManyBytes { bytes: length }.to_string();
@@ -127,11 +128,11 @@ async fn read(body: Body) -> Result<Bytes, Problem> {
 }
 
 /// The operator's own limit for bodies may be lower than that for images.
-fn body_problem(error: &axum::Error) -> Problem {
+fn body_problem(error: &axum::Error, most: usize) -> Problem {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<http_body_util::LengthLimitError>() {
-            return Problem::new(ErrorCode::PayloadTooLarge, ErrorCode::PayloadTooLarge.meaning());
+            return Problem::too_large(most);
         }
         cause = error.source();
     }

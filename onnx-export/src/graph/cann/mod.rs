@@ -28,7 +28,7 @@ use std::fmt;
 
 use super::attribute::Attribute::{Int, Ints};
 use super::lowering::even_parts;
-use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, Value};
+use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, QUICK_GELU, Value};
 
 pub use ops::{FLASH_ATTENTION, OPSET, is_registered};
 pub use report::{Problem, provider_report};
@@ -169,6 +169,14 @@ impl Lowering for CannLowering {
         let gate = with_scalar(g, "Add", &tanh, 1.0);
         let gate = with_scalar(g, "Mul", &gate, 0.5);
         g.node("Mul", &[x, &gate], &[], x.dtype(), x.shape())
+    }
+
+    /// In f32, as all of the nets that have it.
+    fn quick_gelu(&self, g: &mut Builder<'_>, x: &Value) -> Value {
+        let x = g.cast(x, DataType::F32);
+        let inner = with_scalar(g, "Mul", &x, QUICK_GELU);
+        let gate = g.node("Sigmoid", &[&inner], &[], DataType::F32, x.shape());
+        g.mul(&x, &gate)
     }
 
     fn silu(&self, g: &mut Builder<'_>, x: &Value) -> Value {

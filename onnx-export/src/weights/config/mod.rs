@@ -3,6 +3,7 @@
 //! A wrong checkpoint often has the right names: a Wan2.1 transformer or a Wan2.2-TI2V-5B autoencoder would load
 //! and make noise. So what we do not implement is refused here, by name.
 
+mod clip;
 mod umt5;
 mod vae;
 mod wan;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::bundle::Nets;
 
+pub use clip::clip;
 pub use umt5::umt5;
 pub use vae::vae;
 pub(crate) use wan::same_experts;
@@ -68,7 +70,8 @@ pub enum ConfigError {
 pub(crate) fn check(nets: &Nets) -> Result<(), String> {
     umt5::check(&nets.text_encoder)?;
     wan::check(&nets.transformer)?;
-    vae::check(&nets.vae)
+    vae::check(&nets.vae)?;
+    nets.clip.as_ref().map_or(Ok(()), clip::check)
 }
 
 fn all_sizes(sizes: &[usize]) -> Result<(), String> {
@@ -119,6 +122,15 @@ impl Fields {
         self.optional(field)?.ok_or_else(|| self.problem(field, "is missing".into()))
     }
 
+    /// The fields of an object within this one, if it is there and not null.
+    ///
+    /// # Errors
+    /// When it is no object.
+    fn within(&self, field: &'static str) -> Result<Option<Self>, ConfigError> {
+        let fields = self.optional(field)?;
+        Ok(fields.map(|fields| Self { path: self.path.clone(), fields }))
+    }
+
     fn has(&self, field: &str) -> bool {
         self.fields.get(field).is_some_and(|value| !value.is_null())
     }
@@ -129,6 +141,11 @@ impl Fields {
             size @ 1..=LARGEST => Ok(size),
             size => Err(self.problem(field, format!("is {size}, which is no sensible size"))),
         }
+    }
+
+    /// A width or count, at least 1; `default` where it is absent.
+    fn size_or(&self, field: &'static str, default: usize) -> Result<usize, ConfigError> {
+        if self.has(field) { self.size(field) } else { Ok(default) }
     }
 
     /// A small positive number.
