@@ -7,7 +7,7 @@ mod common;
 use std::ops::Range;
 use std::path::Path;
 
-use common::nets::{Output, autoencoder, text_encoder, transformer, weights};
+use common::nets::{Output, autoencoder, clip, text_encoder, transformer, weights};
 use common::{Comparison, exported, golden, runtime};
 use ndarray::{Array2, ArrayD, Axis, Ix2, Ix4, s};
 use onnx_export::bundle::{Bundle, BundleWriter, Dtype, StoredTensor, WriteError};
@@ -22,25 +22,30 @@ fn engine() -> Engine {
     Engine::open(runtime(), Device::Cpu).unwrap()
 }
 
-fn check(net: fn(&Engine, &[&str]) -> Vec<Output>) {
+fn check(net: fn(&Engine, &[&str]) -> Vec<Output>, tolerance: f64) {
     let mut comparison = Comparison::default();
-    comparison.check_all(&net(&engine(), &[]), 2e-5);
+    comparison.check_all(&net(&engine(), &[]), tolerance);
     comparison.finish();
 }
 
 #[test]
 fn text_encoder_agrees_with_the_reference() {
-    check(text_encoder);
+    check(text_encoder, 2e-5);
 }
 
 #[test]
 fn autoencoder_agrees_with_the_reference_at_every_length() {
-    check(autoencoder);
+    check(autoencoder, 2e-5);
 }
 
 #[test]
 fn transformer_agrees_with_the_reference_for_both_experts_and_every_merge() {
-    check(transformer);
+    check(transformer, 2e-5);
+}
+
+#[test]
+fn clip_agrees_with_the_reference() {
+    check(clip, 1e-5);
 }
 
 /// A bundle in 16 bits gives what its rounded weights give, no more and no less: the same weights, widened beforehand,

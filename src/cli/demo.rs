@@ -4,9 +4,15 @@ use std::path::PathBuf;
 
 use onnx_export::bundle::Manifest;
 
+use super::export::VariantArg;
+
 /// Makes a bundle of tiny nets with random weights, to see the service at work; its videos are noise.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
+    /// What the bundle shall make.
+    #[arg(long, value_enum, default_value = "mi2v", env = "STORYMEM_VARIANT")]
+    variant: VariantArg,
+
     /// The bundle: a folder that does not exist yet, or is empty.
     #[arg(long, value_name = "BUNDLE", env = "STORYMEM_OUT")]
     out: PathBuf,
@@ -17,7 +23,8 @@ pub struct Args {
 /// # Errors
 /// When the bundle can't be written.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let Manifest { name, sampling, .. } = onnx_export::demo::write(&args.out)?;
+    let manifest = onnx_export::demo::manifest_for(args.variant.into());
+    let Manifest { name, sampling, .. } = onnx_export::demo::write_like(&args.out, manifest)?;
     let (width, height, frames) = (sampling.width, sampling.height, sampling.frames);
     println!("wrote `{name}` to {}: {width}x{height}, {frames} frames of noise", args.out.display());
     Ok(())
@@ -36,7 +43,7 @@ mod tests {
     fn demo() -> (tempfile::TempDir, Bundle) {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("demo");
-        run(Args { out: out.clone() }).unwrap();
+        run(Args { variant: VariantArg::Mi2v, out: out.clone() }).unwrap();
         (folder, Bundle::open(&out).unwrap())
     }
 

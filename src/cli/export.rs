@@ -26,7 +26,8 @@ pub struct Args {
     transformer: PathBuf,
 
     /// StoryMem's `Wan2.2-*-A14B` folder; or a further LoRA as FILE@high=STRENGTH or FILE@low=STRENGTH, whose scale is
-    /// STRENGTH * alpha / rank. May be given several times.
+    /// STRENGTH * alpha / rank, unless it says otherwise or `:rslora`, `:plain` or `:NUMBER` stands behind the expert.
+    /// May be given several times.
     #[arg(long, value_name = "DIR|FILE@EXPERT=STRENGTH", env = "STORYMEM_LORA", value_delimiter = ',')]
     lora: Vec<Lora>,
 
@@ -76,8 +77,9 @@ impl FromStr for Lora {
     }
 }
 
+/// What a bundle makes, as a flag.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum VariantArg {
+pub(super) enum VariantArg {
     /// From memory only.
     M2v,
     /// From memory, with or without a first frame.
@@ -86,6 +88,17 @@ enum VariantArg {
     Mm2v,
     /// From text alone.
     T2v,
+}
+
+impl From<VariantArg> for BundleVariant {
+    fn from(variant: VariantArg) -> Self {
+        match variant {
+            VariantArg::M2v => Self::M2v,
+            VariantArg::Mi2v => Self::Mi2v,
+            VariantArg::Mm2v => Self::Mm2v,
+            VariantArg::T2v => Self::T2v,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -160,12 +173,7 @@ impl Args {
             lora: folders.pop(),
             lora_scale: self.lora_scale,
             adapters,
-            variant: match self.variant {
-                VariantArg::M2v => BundleVariant::M2v,
-                VariantArg::Mi2v => BundleVariant::Mi2v,
-                VariantArg::Mm2v => BundleVariant::Mm2v,
-                VariantArg::T2v => BundleVariant::T2v,
-            },
+            variant: self.variant.into(),
             dtype: match self.dtype {
                 DtypeArg::F16 => Dtype::F16,
                 DtypeArg::Bf16 => Dtype::Bf16,

@@ -9,6 +9,7 @@ pub mod demo;
 pub mod doctor;
 pub mod export;
 pub mod generate;
+pub mod inspect;
 mod interrupt;
 pub mod keys;
 pub mod openapi;
@@ -25,6 +26,7 @@ pub mod worker;
 #[expect(missing_docs, reason = "what a command does is said where its arguments are")]
 pub enum Command {
     Export(export::Args),
+    Inspect(inspect::Args),
     Demo(demo::Args),
     Generate(generate::Args),
     Story(Box<story::Args>),
@@ -51,6 +53,7 @@ impl Command {
     pub fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Export(args) => export::run(args),
+            Self::Inspect(args) => inspect::run(args),
             Self::Demo(args) => demo::run(args),
             Self::Generate(args) => generate::run(args),
             Self::Story(args) => story::run(*args),

@@ -95,7 +95,8 @@ fn every_response_is_described() {
 
 #[test]
 fn every_code_is_in_the_troubleshooting_guide() {
-    let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/troubleshooting.md")).unwrap();
+    let guide =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/troubleshooting.md")).unwrap();
     let errors = ErrorCode::ALL.iter().map(|code| code.code());
     for code in errors.chain(FailureCode::ALL.map(FailureCode::code)) {
         assert!(guide.contains(&format!("`{code}`")), "{code}");

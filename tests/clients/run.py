@@ -10,15 +10,15 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BIN = Path(sys.executable).parent
-sys.path.insert(0, str(HERE.parent / "schema"))
+sys.path += [str(HERE.parent / "schema"), str(HERE.parent / "python")]
+
 from images import png  # noqa: E402
+from service import Service  # noqa: E402
 
 
 def main(storymem: str, bundle: str, work: str) -> None:
@@ -27,21 +27,13 @@ def main(storymem: str, bundle: str, work: str) -> None:
     work.mkdir(parents=True)
     validate()
     clients = [python(work / "python"), typescript(work / "typescript"), go(work / "go"), openai()]
-    with tempfile.TemporaryDirectory() as data:
-        key = output(storymem, "keys", "add", "--owner", "clients", "--data-dir", data).strip()
-        service = subprocess.Popen(
-            [storymem, "serve", "--bundle", bundle, "--data-dir", data, "--listen", "127.0.0.1:0", "--threads", "1"],
-            stderr=subprocess.PIPE, text=True)
-        try:
-            image = work / "memory.png"
-            image.write_bytes(png(64, 64, 128))
-            base = f"http://{find_address(service)}"
-            for name, command in clients:
-                print(f"== {name}", flush=True)
-                subprocess.run([*command, base, key, image], check=True)
-        finally:
-            service.terminate()
-            service.wait()
+    with Service(str(storymem), bundle) as service:
+        key = service.keys("add", "--owner", "clients").strip()
+        image = work / "memory.png"
+        image.write_bytes(png(64, 64, 128))
+        for name, command in clients:
+            print(f"== {name}", flush=True)
+            subprocess.run([*command, service.base, key, image], check=True)
 
 
 def validate() -> None:
@@ -100,21 +92,6 @@ def run(*command, cwd=None, env=None, path=None, quiet=False) -> None:
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, text=True, **silent)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: ended with {done.returncode}\n{done.stdout or ''}")
-
-
-def output(*command) -> str:
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def find_address(service: subprocess.Popen) -> str:
-    lines = []
-    for line in service.stderr:
-        lines.append(line)
-        if "http.address=" in line:
-            # Whoever writes to a full pipe waits: keep reading.
-            threading.Thread(target=lambda: [None for _ in service.stderr], daemon=True).start()
-            return line.split("http.address=")[1].split()[0]
-    sys.exit("the service did not start:\n" + "".join(lines))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ pub fn runtime() -> Runtime {
     Runtime::load(&RuntimeOptions::default()).expect("`make setup` fetches ONNX Runtime")
 }
 
-/// The f32 and i64 tensors of a safetensors file, as f32.
+/// The f32, u8 and i64 tensors of a safetensors file, as f32.
 pub fn load(path: &Path) -> BTreeMap<String, ArrayD<f32>> {
     let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).unwrap();
@@ -38,6 +38,7 @@ pub fn load(path: &Path) -> BTreeMap<String, ArrayD<f32>> {
                 safetensors::Dtype::F32 => {
                     data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
                 }
+                safetensors::Dtype::U8 => data.iter().copied().map(f32::from).collect(),
                 safetensors::Dtype::I64 => {
                     data.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b) as f32).collect()
                 }
@@ -93,6 +94,11 @@ pub fn facts(tree: &str) -> serde_json::Value {
     serde_json::from_slice(&json).unwrap()
 }
 
+/// CLIP of a tree, as `--clip` takes it.
+pub fn clip_folder(tree: &str) -> String {
+    fixture(tree).join("clip").display().to_string()
+}
+
 /// `storymem export` of a tree, in f32 unless the flags say otherwise, with the adapter for `variant` or without one.
 pub fn export(tree: &str, out: &Path, variant: &str, adapter: bool, flags: &[&str]) {
     let tree = fixture(tree);
@@ -102,7 +108,8 @@ pub fn export(tree: &str, out: &Path, variant: &str, adapter: bool, flags: &[&st
         command.args(["--dtype", "f32"]);
     }
     command.arg("--components").arg(tree.join("base_i2v_diffusers"));
-    command.arg("--transformer").arg(tree.join("base_i2v"));
+    let experts = if variant == "t2v" { "base_t2v" } else { "base_i2v" };
+    command.arg("--transformer").arg(tree.join(experts));
     if adapter {
         command.arg("--lora").arg(tree.join(format!("storymem/Wan2.2-{}-A14B", variant.to_uppercase())));
     }

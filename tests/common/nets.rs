@@ -1,14 +1,16 @@
 //! Runs the nets on the inputs of the goldens, whatever device or lowering an engine has.
 
-use ndarray::{Array2, Array3, ArrayD, ArrayView4, Axis, Ix2, Ix4, concatenate, s};
+use image::RgbImage;
+use ndarray::{Array1, Array2, Array3, ArrayD, ArrayView4, Axis, Ix2, Ix4, concatenate, s};
 use onnx_export::bundle::Bundle;
 use onnx_export::models::Net;
 use onnx_export::models::wan::LatentGrid;
 use storymem::engine::{Engine, StopToken, Weights};
 use storymem::pipeline::condition::positions;
+use storymem::pipeline::memory::ClipSimilarity;
 use storymem::pipeline::{Denoiser, TextEncoder, VideoCodec};
 
-use super::{TREES, exported, facts, golden};
+use super::{TREES, clip_folder, exported, facts, golden};
 
 /// A result and what the reference gives.
 pub struct Output {
@@ -115,4 +117,35 @@ pub fn transformer(engine: &Engine, flags: &[&str]) -> Vec<Output> {
         }
     }
     outputs
+}
+
+/// Embeddings of every frame.
+pub fn clip(engine: &Engine, flags: &[&str]) -> Vec<Output> {
+    let mut outputs = Vec::new();
+    for tree in TREES {
+        let (bundle, _folder) = exported(tree, true, &[flags, &["--clip", &clip_folder(tree)]].concat());
+        let weights = weights(&bundle, Net::Clip);
+        let config = bundle.manifest().nets.clip.as_ref().unwrap();
+        let mut clip = ClipSimilarity::new(engine, config, &weights);
+        let golden = golden(tree, "keyframes");
+        for (i, frame) in images(&golden["frames"]).iter().enumerate() {
+            let value = Array1::from(clip.embed(frame, &StopToken::default()).unwrap()).into_dyn();
+            let reference = golden["embeddings"].index_axis(Axis(0), i).to_owned();
+            outputs.push(Output { what: format!("{tree} frame {i}"), value, reference });
+        }
+    }
+    outputs
+}
+
+/// Frames `[N, 3, H, W]` from 0 to 255.
+pub fn images(frames: &ArrayD<f32>) -> Vec<RgbImage> {
+    frames.outer_iter().map(|frame| image(&frame.into_owned())).collect()
+}
+
+/// A frame `[3, H, W]` from 0 to 255.
+pub fn image(frame: &ArrayD<f32>) -> RgbImage {
+    let &[_, height, width] = frame.shape() else { panic!("{:?}", frame.shape()) };
+    RgbImage::from_fn(width as u32, height as u32, |x, y| {
+        image::Rgb([0, 1, 2].map(|c| frame[[c, y as usize, x as usize]] as u8))
+    })
 }

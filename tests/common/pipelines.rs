@@ -23,12 +23,13 @@ const MOTION: &[&str] =
     &["--motion", "motion_0.png", "motion_1.png", "motion_2.png", "motion_3.png", "motion_4.png"];
 
 /// All of them.
-pub const PIPELINES: [Pipeline; 5] = [
+pub const PIPELINES: [Pipeline; 6] = [
     Pipeline { tree: "tiny", name: "m2v", known: &[] },
     Pipeline { tree: "tiny", name: "mi2v", known: FIRST },
     Pipeline { tree: "tiny", name: "mm2v", known: MOTION },
     Pipeline { tree: "variant", name: "mi2v", known: FIRST },
     Pipeline { tree: "variant", name: "mi2v_dpmpp", known: FIRST },
+    Pipeline { tree: "variant", name: "t2v", known: &[] },
 ];
 
 impl Pipeline {
@@ -47,7 +48,7 @@ impl Pipeline {
         let pipeline = &facts["pipeline"][name];
         let folder = tempfile::tempdir().unwrap();
         let variant = pipeline["variant"].as_str().unwrap().to_lowercase();
-        export(tree, &folder.path().join("bundle"), &variant, true, export_flags);
+        export(tree, &folder.path().join("bundle"), &variant, variant != "t2v", export_flags);
         let mut command = self.command(&facts, folder.path());
         adapt(&mut command);
         let output = command.output().unwrap();
@@ -79,8 +80,10 @@ impl Pipeline {
         let pipeline = &facts["pipeline"][self.name];
         let input = |name: &str| fixture(self.tree).join("inputs").join(name).display().to_string();
         let number = |value: &Value| value.to_string();
-        let memory = (0..pipeline["memory"].as_u64().unwrap()).map(|i| input(&format!("memory_{i}.png")));
-        let guidance = match &facts["guidance"] {
+        let memory = pipeline["memory"].as_u64().unwrap() as usize;
+        let memory = (0..memory).map(|i| input(&format!("memory_{i}.png")));
+        let setting = |name: &str| pipeline.get(name).unwrap_or(&facts[name]);
+        let guidance = match setting("guidance") {
             Value::Number(both) => both.to_string(),
             by_expert => format!("{},{}", by_expert["high"], by_expert["low"]),
         };
@@ -97,13 +100,11 @@ impl Pipeline {
         command
             .args(["generate", "--prompt", pipeline["prompt"].as_str().unwrap()])
             .args(["--negative-prompt", facts["negative"].as_str().unwrap()])
-            .arg("--memory")
-            .args(memory)
             .args(known)
             .args(["--size", &size])
             .args(["--fit", pipeline["fit"].as_str().unwrap_or("reference")])
             .args(["--frames", &number(&pipeline["frames"]), "--steps", &number(&pipeline["steps"])])
-            .args(["--seed", &number(&pipeline["seed"]), "--shift", &number(&facts["shift"])])
+            .args(["--seed", &number(&pipeline["seed"]), "--shift", &number(setting("shift"))])
             .args(["--solver", pipeline["solver"].as_str().unwrap_or("unipc"), "--guidance", &guidance])
             .arg("--bundle")
             .arg(folder.join("bundle"))
@@ -111,6 +112,9 @@ impl Pipeline {
             .arg(folder.join("v.mp4"))
             .arg("--dump")
             .arg(folder.join("dump.safetensors"));
+        if memory.len() > 0 {
+            command.arg("--memory").args(memory);
+        }
         command
     }
 }

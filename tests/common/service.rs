@@ -64,11 +64,6 @@ impl Site {
         }
     }
 
-    /// The demo bundle.
-    pub fn bundle(&self) -> &Path {
-        &self.bundle
-    }
-
     /// Where [`arm`](Self::arm) plans.
     pub fn breakpoints(&self) -> &Path {
         &self.breakpoints

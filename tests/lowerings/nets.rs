@@ -12,7 +12,7 @@
 use onnx_export::graph::CannLowering;
 use storymem::engine::{Device, Engine};
 
-use super::common::nets::{Output, autoencoder, text_encoder, transformer};
+use super::common::nets::{Output, autoencoder, clip, text_encoder, transformer};
 use super::common::{Comparison, runtime};
 use super::{CHUNKED, EXACT, FLASH};
 
@@ -43,7 +43,7 @@ fn against(outputs: Vec<Output>, others: &[Output]) -> Vec<Output> {
 #[test]
 fn in_f32_every_net_agrees_with_the_reference() {
     let mut comparison = Comparison::default();
-    for net in [text_encoder, autoencoder, transformer] {
+    for net in [text_encoder, autoencoder, transformer, clip] {
         comparison.check_all(&run(EXACT, net, &[]), F32);
     }
     comparison.finish();
@@ -65,9 +65,12 @@ fn at_precision_f32_flash_attention_is_chunked_and_bundles_of_any_type_are_compu
 #[test]
 fn in_f16_every_net_agrees_with_the_reference() {
     let mut comparison = Comparison::default();
-    for (net, arithmetic, weights_too) in
-        [(text_encoder as Net, 3e-3, 6e-3), (transformer, 1e-3, 1.5e-3), (autoencoder, F32, F32)]
-    {
+    for (net, arithmetic, weights_too) in [
+        (text_encoder as Net, 3e-3, 6e-3),
+        (transformer, 1e-3, 1.5e-3),
+        (autoencoder, F32, F32),
+        (clip, F32, F32),
+    ] {
         let reference = cpu(net, F16_BUNDLE);
         for lowering in [FLASH, CHUNKED] {
             let outputs = run(lowering, net, F16_BUNDLE);

@@ -10,7 +10,7 @@ use onnx_export::graph::{AttentionSpec, Builder, CannLowering, CpuLowering, Data
 use onnx_export::models::wan::LatentGrid;
 use onnx_export::proto::{GraphProto, OperatorSetIdProto, tensor_shape_proto::dimension};
 
-use super::common::{TREES, exported};
+use super::common::{TREES, clip_folder, exported};
 use super::{CHUNKED, EXACT, FLASH};
 
 const SMALL: LatentGrid = LatentGrid { frames: 3, height: 6, width: 4 };
@@ -18,11 +18,11 @@ const SMALL: LatentGrid = LatentGrid { frames: 3, height: 6, width: 4 };
 const FULL: LatentGrid = LatentGrid { frames: 3 + 21, height: 60, width: 104 };
 
 fn manifest(tree: &str, dtype: Dtype) -> Manifest {
-    let (bundle, _folder) = exported(tree, false, &[]);
+    let (bundle, _folder) = exported(tree, false, &["--clip", &clip_folder(tree)]);
     Manifest { dtype, ..bundle.manifest().clone() }
 }
 
-/// Wan2.2-I2V-A14B.
+/// Wan2.2-I2V-A14B and CLIP ViT-B/32.
 fn full_size(dtype: Dtype) -> Manifest {
     Manifest::a14b(BundleVariant::Mi2v, dtype)
 }

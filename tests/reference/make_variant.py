@@ -23,6 +23,7 @@ from transformers import UMT5Config, UMT5EncoderModel
 
 import checkpoint
 import storymem
+import variant_film
 from checkpoint import COMPONENTS, LORA_FOLDER
 from storymem import Nets, Sampling
 
@@ -67,6 +68,7 @@ def main() -> None:
     if out.exists():
         shutil.rmtree(out)
     write_checkpoints(out)
+    variant_film.write_checkpoints(out, TRANSFORMER)
     write_inputs(out / "inputs")
     write_golden(out)
 
@@ -147,6 +149,11 @@ def write_golden(out: Path) -> None:
             variant="MI2V", prompt=PROMPT, seed=SAMPLING.seed, steps=SAMPLING.steps, frames=FRAMES, solver=solver,
             memory=len(MEMORY_IMAGES), drop_leading_frames=1, height=HEIGHT, width=WIDTH, fit="size",
             timesteps=storymem.make_scheduler(solver, SAMPLING.steps, SHIFT).timesteps.tolist())
+    checkpoint.write_tensors(
+        golden / "pipeline_t2v.safetensors", variant_film.pipeline_golden(out, nets, PROMPT, NEGATIVE))
+    facts["pipeline"]["t2v"] = variant_film.pipeline_facts(PROMPT)
+    checkpoint.write_tensors(golden / "keyframes.safetensors", variant_film.keyframes_golden(out))
+    facts["analysis_sizes"] = variant_film.analysis_sizes()
     checkpoint.write_json(golden / "golden.json", facts)
 
 

@@ -58,6 +58,11 @@ pub fn write_like(out: &Path, manifest: Manifest) -> Result<Manifest, WriteError
 
 /// What the demo bundle holds, but for its files.
 pub fn manifest() -> Manifest {
+    manifest_for(BundleVariant::Mi2v)
+}
+
+/// What a demo bundle for `variant` holds, but for its files.
+pub fn manifest_for(variant: BundleVariant) -> Manifest {
     let text_encoder = Umt5Config {
         vocab_size: tokenizer::len(),
         d_model: 32,
@@ -74,7 +79,7 @@ pub fn manifest() -> Manifest {
         ffn_dim: 128,
         freq_dim: 64,
         text_dim: text_encoder.d_model,
-        in_dim: BundleVariant::Mi2v.in_dim(),
+        in_dim: variant.in_dim(),
         out_dim: 16,
         num_heads: 2,
         num_layers: 2,
@@ -90,7 +95,7 @@ pub fn manifest() -> Manifest {
     Manifest {
         format: Manifest::FORMAT,
         name: "demo (random weights)".into(),
-        variant: BundleVariant::Mi2v,
+        variant,
         random_weights: true,
         dtype: Dtype::F16,
         nets: Nets { text_encoder, transformer, vae, clip: None },
@@ -99,7 +104,7 @@ pub fn manifest() -> Manifest {
             frames: 9,
             width: 96,
             height: 64,
-            ..SamplingDefaults::for_variant(BundleVariant::Mi2v)
+            ..SamplingDefaults::for_variant(variant)
         },
         lora: Vec::new(),
         sources: Vec::new(),

@@ -35,6 +35,20 @@ pub struct ClipConfig {
 }
 
 impl ClipConfig {
+    /// CLIP ViT-B/32 (`config.json` of `openai/clip-vit-base-patch32`).
+    pub fn vit_b_32() -> Self {
+        Self {
+            hidden_size: 768,
+            intermediate_size: 3072,
+            num_hidden_layers: 12,
+            num_attention_heads: 12,
+            image_size: 224,
+            patch_size: 32,
+            projection_dim: 512,
+            layer_norm_eps: 1e-5,
+        }
+    }
+
     /// Patches along a side.
     fn grid(&self) -> usize {
         self.image_size / self.patch_size

@@ -7,6 +7,7 @@ mod support;
 
 mod adapters;
 mod architectures;
+mod clip;
 mod files;
 mod keys;
 mod mutations;

@@ -37,9 +37,11 @@ pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
         "jobs.css",
         "api.js",
         "app.js",
+        "card.js",
         "confirm.js",
         "dom.js",
         "events.js",
+        "feed.js",
         "fields.js",
         "images.js",
         "job-card.js",
@@ -50,6 +52,10 @@ pub fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {
         "service.js",
         "settings.js",
         "sortable.js",
+        "story-card.js",
+        "story-form.js",
+        "story-memory.js",
+        "story-shot.js",
         "words.js",
     ]);
     let index = page.clone();
