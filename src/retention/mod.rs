@@ -83,33 +83,27 @@ pub struct Expired {
 /// # Errors
 /// When the database or the data directory fails; what was done until then stays done.
 pub async fn expire(queue: &Queue, storage: &Storage, keep: &Keep) -> Result<Expired, RetentionError> {
-    let mut expired = Expired::default();
-    loop {
-        let ids = queue.expire_results().await?;
-        if ids.is_empty() {
-            break;
-        }
-        expired.results += ids.len();
-        remove_results(storage, ids).await?;
-    }
-    loop {
-        let ids = queue.expire_jobs(keep).await?;
-        if ids.is_empty() {
-            break;
-        }
-        expired.jobs += ids.len();
-        remove_results(storage, ids).await?;
-    }
-    loop {
-        let ids = queue.expire_stories(keep).await?;
-        if ids.is_empty() {
-            break;
-        }
-        expired.jobs += ids.len();
-        remove_results(storage, ids).await?;
-    }
+    let results = in_batches(storage, || queue.expire_results()).await?;
+    let single = in_batches(storage, || queue.expire_jobs(keep)).await?;
+    let of_stories = in_batches(storage, || queue.expire_stories(keep)).await?;
     while queue.forget(keep).await? > 0 {}
-    Ok(expired)
+    Ok(Expired { results, jobs: single + of_stories })
+}
+
+/// Lets go of the files of jobs, as long as `next` has any. Returns how many jobs there were.
+async fn in_batches<F>(storage: &Storage, next: impl Fn() -> F) -> Result<usize, RetentionError>
+where
+    F: Future<Output = Result<Vec<Uuid>, QueueError>>,
+{
+    let mut count = 0;
+    loop {
+        let jobs = next().await?;
+        if jobs.is_empty() {
+            return Ok(count);
+        }
+        count += jobs.len();
+        remove_results(storage, jobs).await?;
+    }
 }
 
 async fn remove_results(storage: &Storage, jobs: Vec<Uuid>) -> Result<(), RetentionError> {
