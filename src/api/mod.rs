@@ -11,6 +11,7 @@ mod accepted;
 mod access;
 mod capabilities;
 pub mod catalog;
+mod codes;
 mod extract;
 mod health;
 mod jobs;

@@ -32,7 +32,7 @@ use crate::worker::supervisor::Supervisor;
 const RECOVER: Duration = Duration::from_secs(2);
 
 /// How often the database's log is folded.
-const FOLD: Duration = Duration::from_millis(200);
+const FOLD: Duration = Duration::from_secs(1);
 
 /// How long open connections may take to end once the service stops.
 const HTTP_GRACE: Duration = Duration::from_secs(10);

@@ -14,6 +14,7 @@ use crate::config::{
 use crate::engine::{Device, Runtime};
 use crate::pipeline::memory::QualityGate;
 use crate::pipeline::{Bundles, Model, ShotPipeline, StopToken};
+use crate::process;
 use crate::queue::{Queue, SystemClock};
 use crate::worker::{self, Worker, lifeline, place};
 
@@ -88,6 +89,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             None => return Ok(()),
         },
     };
+    if args.on.device() == Device::Cpu {
+        // The threads that keep the lease have begun before; those that compute have not.
+        process::give_way().context("can't let other processes go first")?;
+    }
     let (mut bundles, mut gate) = open(&args, &stop)?;
     let device = args.on.device().to_string();
     let name = args.name.unwrap_or_else(|| worker::new_name(&device));

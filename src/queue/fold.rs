@@ -2,7 +2,8 @@
 //!
 //! SQLite does so by itself, inside the commit that makes the log longer than a thousand pages: whoever waits for that
 //! commit waits for some megabytes to be written and synced, and everyone behind it does. So the service folds the log
-//! on a connection of its own, often and little at a time, while others go on writing.
+//! on a connection of its own while others go on writing. Each fold makes the commits beside it slower, so there are not
+//! many; and none is so long that it would itself be felt.
 
 use super::{Queue, QueueError};
 

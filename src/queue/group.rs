@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use sqlx::sqlite::SqlitePool;
-use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
+use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
-use super::QueueError;
+use super::{QueueError, turn};
 
 /// Most writes of one transaction, so that the first of them does not wait long for the last.
 const MOST: usize = 64;
@@ -22,7 +22,7 @@ const MOST: usize = 64;
 const WAITING: usize = 1024;
 
 /// The time between two transactions. Other processes have their turn in it: SQLite has no queue for its lock, and
-/// whoever waits tries again only now and then.
+/// whoever waits tries again every now and then (see `turn`).
 const GAP: Duration = Duration::from_millis(1);
 
 /// Collects writes and commits them together. Ends when its last handle is dropped.
@@ -106,7 +106,7 @@ where
 }
 
 async fn commit(writer: &SqlitePool, writes: &mut [Box<dyn Write>]) -> Result<(), QueueError> {
-    let mut tx: Transaction<'static, Sqlite> = writer.begin_with("BEGIN IMMEDIATE").await?;
+    let mut tx = turn::begin(writer).await?;
     for write in writes {
         let mut savepoint = tx.begin().await?;
         match write.run(&mut savepoint).await {

@@ -12,6 +12,7 @@
 
 mod checkpoint;
 mod failure;
+mod inputs;
 mod keeper;
 pub mod lifeline;
 pub mod place;

@@ -7,16 +7,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::checkpoint::{self, Saver};
 use super::failure;
+use super::inputs;
 use super::keeper::Keeper;
 use super::publish::{self, Published};
 use super::story::{self, ChooseError, Chosen};
 use crate::pipeline::memory::QualityGate;
-use crate::pipeline::{
-    Bundles, Conditioning, Observer as _, PipelineError, Progress, Shot, ShotRequest, Stage, StopToken,
-    Variant, images,
-};
+use crate::pipeline::{Bundles, Observer as _, PipelineError, Progress, Shot, Stage, StopToken, Variant};
 use crate::queue::{
-    Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, Role, ShotClaim, ShotMade, Status,
+    Claim, Ending, Failure, FailureCode, Lease, Queue, QueueError, ShotClaim, ShotMade, Status,
 };
 use crate::storage::Storage;
 
@@ -173,7 +171,7 @@ impl Worker {
             }
             resume = checkpoint::load(&self.storage, &lease, &identity);
         }
-        let request = self.request(claim).map_err(failed)?;
+        let request = inputs::request(&self.storage, claim).map_err(failed)?;
         let mut saver = Saver {
             keeper,
             storage: &self.storage,
@@ -195,9 +193,7 @@ impl Worker {
                 let chosen = story::choose(&self.storage, of, &shot.frames, (bundles, gate), stop);
                 let chosen = chosen.map_err(|e| match e {
                     ChooseError::Pipeline(e) => self.ending_of(&e),
-                    ChooseError::Unreadable(detail) => {
-                        failed(Failure { code: FailureCode::InputUnreadable, detail })
-                    }
+                    ChooseError::Unreadable(failure) => failed(failure),
                 })?;
                 shot.warnings.extend_from_slice(&chosen.remembered.warnings);
                 Some((of, chosen))
@@ -250,40 +246,6 @@ impl Worker {
             }
         }
         unreachable!("the last try returns")
-    }
-
-    /// What the pipeline is asked.
-    fn request(&self, claim: &Claim) -> Result<ShotRequest, Failure> {
-        let unreadable = |detail| Failure { code: FailureCode::InputUnreadable, detail };
-        let of_role = |role| {
-            let inputs = claim.inputs.iter().filter(move |input| input.role == role);
-            let decoded = inputs.map(|input| {
-                let bytes = self.storage.input(&input.image.sha256).map_err(|e| unreadable(e.to_string()))?;
-                let image = images::decode(&bytes);
-                image.map_err(|e| unreadable(format!("image `{}`: {e}", input.image.sha256)))
-            });
-            decoded.collect::<Result<Vec<_>, Failure>>()
-        };
-        let first = of_role(Role::FirstFrame)?.pop();
-        let motion = of_role(Role::Motion)?;
-        let conditioning = match (first, motion.is_empty()) {
-            (Some(first), _) => Conditioning::FirstFrame(first),
-            (None, true) => Conditioning::None,
-            (None, false) => {
-                let count = motion.len();
-                let motion = <Box<[_; 5]>>::try_from(motion);
-                Conditioning::Motion(
-                    motion.map_err(|_| unreadable(format!("{count} motion frames are not 5")))?,
-                )
-            }
-        };
-        Ok(ShotRequest {
-            prompt: claim.spec.prompt.clone(),
-            negative_prompt: claim.spec.negative_prompt.clone(),
-            memory: of_role(Role::Memory)?,
-            conditioning,
-            sampling: claim.spec.sampling,
-        })
     }
 
     /// Writes how the attempt ended, and throws away what it made if that does not count any more.

@@ -10,10 +10,13 @@ use std::path::PathBuf;
 
 use image::RgbImage;
 
+use super::inputs;
 use super::publish::PublishError;
 use crate::pipeline::memory::{self, QualityGate};
-use crate::pipeline::{Bundles, Frames, PipelineError, Shot, Size, StopToken, images};
-use crate::queue::{Film, FilmShot, Image, Keyframe, Lease, Part, Remembered, ShotClaim, ShotMade, Spec};
+use crate::pipeline::{Bundles, Frames, PipelineError, Shot, Size, StopToken};
+use crate::queue::{
+    Failure, Film, FilmShot, Image, Keyframe, Lease, Part, Remembered, ShotClaim, ShotMade, Spec,
+};
 use crate::storage::{StagedResult, Storage};
 use crate::video::{join, png};
 
@@ -28,7 +31,7 @@ pub(super) struct Chosen {
 /// Why nothing could be chosen.
 pub(super) enum ChooseError {
     /// A remembered image can't be read any more.
-    Unreadable(String),
+    Unreadable(Failure),
     /// A graph failed or was stopped.
     Pipeline(PipelineError),
 }
@@ -41,12 +44,8 @@ pub(super) fn choose(
     (bundles, gate): (&Bundles, &mut dyn QualityGate),
     stop: &StopToken,
 ) -> Result<Chosen, ChooseError> {
-    let decode = |image: &Image| {
-        let bytes = storage.input(&image.sha256).map_err(|e| ChooseError::Unreadable(e.to_string()))?;
-        let decoded = images::decode(&bytes);
-        decoded.map_err(|e| ChooseError::Unreadable(format!("image `{}`: {e}", image.sha256)))
-    };
-    let bank = claim.bank.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+    let bank = claim.bank.iter().map(|image| inputs::decode(storage, image));
+    let bank = bank.collect::<Result<Vec<_>, _>>().map_err(ChooseError::Unreadable)?;
     let remembered = bundles.remember(frames, &bank, gate, stop).map_err(ChooseError::Pipeline)?;
     let first = frames.len().saturating_sub(claim.tail as usize);
     let tail = (first..frames.len()).map(|n| memory::frame(frames, n)).collect();

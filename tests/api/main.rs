@@ -26,6 +26,7 @@ mod openapi;
 mod page;
 mod references;
 mod retry;
+mod stories;
 mod trace;
 mod uploads;
 mod video;

@@ -10,8 +10,9 @@ from pathlib import Path
 class Service:
     """`storymem serve` on a bundle and a new data directory, with a worker; for a `with` statement."""
 
-    def __init__(self, program: str, bundle: str, *flags: str):
+    def __init__(self, program: str, bundle: str, *flags: str, environment: dict[str, str] | None = None):
         self.program = program
+        self._environment = os.environ | (environment or {})
         self._command = [program, "serve", "--bundle", bundle, "--threads", "1", *flags]
 
     def __enter__(self) -> "Service":
@@ -39,7 +40,7 @@ class Service:
 
     def _start(self, listen: str) -> None:
         command = [*self._command, "--data-dir", str(self.data), "--listen", listen]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self._environment)
         self.base = f"http://{self._address()}"
 
     def _address(self) -> str:

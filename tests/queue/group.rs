@@ -1,8 +1,8 @@
 //! Writes that share a transaction.
 
 use futures::future::join_all;
-use storymem::pipeline::Variant;
-use storymem::queue::QueueError;
+use storymem::pipeline::{Progress, Stage, Variant};
+use storymem::queue::{Order, QueueError};
 
 use crate::{Bench, new_job};
 
@@ -50,4 +50,32 @@ async fn the_log_is_folded_while_others_write_and_loses_nothing() {
     for job in &jobs {
         assert_eq!(bench.job(job.id).await.id, job.id);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_that_write_without_a_pause_all_get_their_turn() {
+    let bench = Bench::new().await;
+    let id = bench.submit(0).await;
+    let lease = bench.lease("a").await;
+    let worker = bench.other_process().await;
+    let beats = async {
+        for step in 0..100 {
+            let progress = Progress { stage: Stage::Denoise, step, steps: 100 };
+            assert_eq!(worker.heartbeat(&lease, progress).await.unwrap(), Order::Continue);
+        }
+    };
+    let mut beats = Box::pin(beats);
+    let mut submitted = 0;
+    loop {
+        let some: Vec<_> = (0..20).map(|_| new_job(0, Variant::M2v)).collect();
+        let queued = join_all(some.iter().map(|job| bench.queue.submit(job)));
+        tokio::select! {
+            biased;
+            () = &mut beats => break,
+            ends = queued => assert!(ends.iter().all(Result::is_ok), "{ends:?}"),
+        }
+        submitted += some.len();
+    }
+    assert_eq!(bench.job(id).await.reached.unwrap().step, 99);
+    println!("100 heartbeats beside {submitted} jobs");
 }

@@ -24,7 +24,15 @@ problems!(CancelProblems: JobNotFound, JobDeleted, JobEnded);
     tag = "jobs",
     params(("id" = Uuid, Path, description = "The job")),
     responses(
-        (status = 200, description = "The job is cancelled", body = JobView),
+        (
+            status = 200,
+            description = "The job is cancelled",
+            body = JobView,
+            links(
+                ("retry_job" = (operation_id = "retry_job", parameters(("id" = "$response.body#/id")))),
+                ("delete_job" = (operation_id = "delete_job", parameters(("id" = "$response.body#/id")))),
+            ),
+        ),
         (
             status = 202,
             description = "The job's worker is asked to let go",

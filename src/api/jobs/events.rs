@@ -18,7 +18,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::view::{JobView, ProgressView};
+use super::progress::ProgressView;
+use super::view::JobView;
 use super::{find, view};
 use crate::api::App;
 use crate::api::access::Caller;

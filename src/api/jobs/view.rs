@@ -9,10 +9,11 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::keyframe::LAST;
+use super::progress::ProgressView;
+use super::result::ResultView;
 use super::words::{fit_words, solver_words, variant_words};
-use crate::pipeline::{Fit, SolverKind, Stage, Variant};
-use crate::queue::{Failure, FailureCode, Job, Made, Reached, Remembered, Status};
+use crate::pipeline::{Fit, SolverKind, Variant};
+use crate::queue::{Failure, FailureCode, Job, Made, Status};
 
 /// A job.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -78,47 +79,6 @@ pub struct ShotOfView {
     pub shot: u32,
 }
 
-/// How far a job has come.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Progress)]
-pub struct ProgressView {
-    /// The part it is in.
-    pub stage: StageView,
-    /// Units of this stage that are done: denoising steps, …
-    pub step: u32,
-    /// Units of this stage.
-    pub steps: u32,
-    /// Of the whole job.
-    #[schema(minimum = 0, maximum = 100)]
-    pub percent: f64,
-    /// Seconds that are left, as far as can be told after the first denoising step.
-    #[schema(required)]
-    pub eta_seconds: Option<f64>,
-}
-
-/// A part of making a shot, in the order in which they come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = Stage)]
-pub enum StageView {
-    /// Waits.
-    Queued,
-    /// Opening the model.
-    Loading,
-    /// Encoding the prompts.
-    Text,
-    /// Encoding the images.
-    Encode,
-    /// The denoising steps.
-    Denoise,
-    /// Decoding the frames.
-    Decode,
-    /// Choosing the frames a story remembers.
-    Keyframes,
-    /// Writing the MP4.
-    Mp4,
-}
-
 /// The settings that count. What only the model can tell is null until the job has succeeded.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Effective)]
@@ -176,56 +136,6 @@ pub struct ErrorView {
     pub code: FailureCode,
     /// For people.
     pub detail: String,
-}
-
-/// What a job has made.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = JobResult)]
-pub struct ResultView {
-    /// Where the MP4 is.
-    pub video_url: String,
-    /// Where its middle frame is.
-    pub thumbnail_url: String,
-    /// Where its last frame is, from which another shot can go on.
-    pub last_frame_url: String,
-    /// Where the frames are that the shot adds to memory.
-    pub keyframe_urls: Vec<String>,
-    /// How the frames were chosen that a story remembers of it; null when it is no shot of one.
-    #[schema(required)]
-    pub memory: Option<MemoryView>,
-    /// Size of the MP4.
-    pub bytes: u64,
-    /// SHA-256 of the MP4, in hex.
-    pub sha256: String,
-    /// Pixels in a row.
-    pub width: usize,
-    /// Rows.
-    pub height: usize,
-    /// Frames.
-    pub frames: usize,
-    /// Frames in a second.
-    pub fps: u32,
-    /// Length of the video.
-    pub seconds: f64,
-}
-
-/// How the frames were chosen that a story remembers of a shot.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = MemoryChoice)]
-pub struct MemoryView {
-    /// Frames that were chosen, and are like some that the story remembered before.
-    pub duplicates: usize,
-    /// How frames were compared: `clip`, or `hsv_patches` where no bundle has CLIP's weights.
-    pub similarity: String,
-    /// What decided whether a frame is good enough.
-    pub quality: String,
-}
-
-impl MemoryView {
-    fn new(remembered: &Remembered) -> Self {
-        let Remembered { duplicates, similarity, quality, .. } = remembered.clone();
-        Self { duplicates, similarity, quality }
-    }
 }
 
 /// Where the time went; null is not known yet.
@@ -321,64 +231,6 @@ impl JobView {
     }
 }
 
-/// How much of a job each stage is held to be, in percent: denoising is nearly everything.
-const STAGES: [(Stage, StageView, f64); 7] = [
-    (Stage::Loading, StageView::Loading, 2.0),
-    (Stage::Text, StageView::Text, 3.0),
-    (Stage::Encode, StageView::Encode, 5.0),
-    (Stage::Denoise, StageView::Denoise, 80.0),
-    (Stage::Decode, StageView::Decode, 7.0),
-    (Stage::Keyframes, StageView::Keyframes, 1.0),
-    (Stage::Mp4, StageView::Mp4, 2.0),
-];
-
-impl ProgressView {
-    /// For a job that stands at `status` and has come so far.
-    pub fn new(status: Status, reached: Option<Reached>) -> Self {
-        let Some(reached) = reached.filter(|_| status != Status::Queued) else {
-            return Self { stage: StageView::Queued, step: 0, steps: 0, percent: 0.0, eta_seconds: None };
-        };
-        let mut before = 0.0;
-        let mut stage = StageView::Mp4;
-        let mut weight = 0.0;
-        for (one, shown, share) in STAGES {
-            if one == reached.stage {
-                (stage, weight) = (shown, share);
-                break;
-            }
-            before += share;
-        }
-        let done = f64::from(reached.step) / f64::from(reached.steps.max(1));
-        let percent = match status {
-            Status::Succeeded => 100.0,
-            _ => ((before + weight * done.min(1.0)) * 10.0).round() / 10.0,
-        };
-        let eta_seconds = match status {
-            Status::Running => eta(&reached),
-            _ => None,
-        };
-        Self { stage, step: reached.step, steps: reached.steps, percent, eta_seconds }
-    }
-}
-
-/// Seconds left at the moment of the last step, at the speed of the stage so far. The stages after denoising are held
-/// to take their share of it.
-fn eta(reached: &Reached) -> Option<f64> {
-    let done = reached.step.saturating_sub(reached.from);
-    if done == 0 {
-        return None;
-    }
-    let one = reached.step_at.seconds_since(reached.stage_at) / f64::from(done);
-    let left = one * f64::from(reached.steps.saturating_sub(reached.step));
-    let later = one * f64::from(reached.steps) * 10.0 / 80.0;
-    let seconds = match reached.stage {
-        Stage::Denoise => left + later,
-        Stage::Decode => left,
-        _ => return None,
-    };
-    Some((seconds * 10.0).round() / 10.0)
-}
-
 impl EffectiveView {
     fn new(job: &Job) -> Self {
         let (spec, sampling) = (&job.spec, &job.spec.sampling);
@@ -408,28 +260,6 @@ impl ErrorView {
     /// From what the queue knows.
     pub fn new(failure: &Failure) -> Self {
         Self { code: failure.code, detail: failure.detail.clone() }
-    }
-}
-
-impl ResultView {
-    /// Of the job at `path`.
-    pub fn new(path: &str, made: &Made) -> Self {
-        let effective = &made.effective;
-        let keyframes = made.remembered.as_ref().map_or(0, |remembered| remembered.keyframes.len());
-        Self {
-            video_url: format!("{path}/video"),
-            thumbnail_url: format!("{path}/thumbnail"),
-            last_frame_url: format!("{path}/keyframes/{LAST}"),
-            keyframe_urls: (0..keyframes).map(|n| format!("{path}/keyframes/{n}")).collect(),
-            memory: made.remembered.as_ref().map(MemoryView::new),
-            bytes: made.bytes,
-            sha256: made.sha256.clone(),
-            width: effective.size.width,
-            height: effective.size.height,
-            frames: effective.frames,
-            fps: made.fps,
-            seconds: effective.frames as f64 / f64::from(made.fps),
-        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::api::App;
 use crate::api::access::Caller;
 use crate::api::extract::StoryId;
 use crate::api::jobs::events::{COMMENT, RECONNECT, StreamEvent, event, last_event_id};
-use crate::api::jobs::view::ProgressView;
+use crate::api::jobs::progress::ProgressView;
 use crate::api::problem::{Problem, problems};
 use crate::queue::{Event, Status, Story, Subscription};
 

@@ -6,7 +6,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::api::jobs::view::{ErrorView, ProgressView, ResultView};
+use crate::api::jobs::progress::ProgressView;
+use crate::api::jobs::result::ResultView;
+use crate::api::jobs::view::ErrorView;
 use crate::api::jobs::words::variant_words;
 use crate::pipeline::Variant;
 use crate::queue::{BankFrame, FailureCode, Film, FilmShot, Status, Story, StoryShot};
