@@ -112,6 +112,7 @@ export class Card {
   async showThumbnail(path) {
     const { thumbnail } = this.parts;
     if (this.thumbnail === path) return;
+    if (this.thumbnail) release(this.thumbnail);
     this.thumbnail = path;
     thumbnail.hidden = true;
     if (!path) return;
