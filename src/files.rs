@@ -6,9 +6,9 @@
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use tempfile::Builder;
+use tempfile::{Builder, NamedTempFile};
 
 /// Makes files that are kept later, whose names begin with `prefix` until then.
 pub fn to_keep(prefix: &str) -> Builder<'_, 'static> {
@@ -27,21 +27,56 @@ fn of_mode(prefix: &str, mode: u32) -> Builder<'_, 'static> {
     builder
 }
 
-/// Writes a file: aside in the same directory, synced, then renamed to `path`.
+/// A file that is being written, beside the place it is for. Dropped without [`keep`](Self::keep), it is removed.
+#[derive(Debug)]
+pub struct Aside {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Aside {
+    /// Begins what will be at `path`.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let file = to_keep(".partial-").tempfile_in(directory(path))?;
+        Ok(Self { file, path: path.into() })
+    }
+
+    /// To be written to.
+    pub fn file(&mut self) -> &mut File {
+        self.file.as_file_mut()
+    }
+
+    /// Syncs it and puts it in its place.
+    ///
+    /// # Errors
+    /// What the file system says; the file that was there, if any, is then untouched.
+    pub fn keep(self) -> io::Result<()> {
+        let Self { file, path } = self;
+        file.as_file().sync_all()?;
+        file.persist(&path)?;
+        // The rename itself is on disk only with its directory.
+        File::open(directory(&path))?.sync_all()
+    }
+}
+
+/// Writes a file: aside, synced, then renamed to `path`.
 ///
 /// # Errors
 /// What `write` or the file system says; the file that was at `path`, if any, is then untouched and nothing else is left.
 pub fn write_whole(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let directory = match path.parent() {
+    let mut aside = Aside::of(path)?;
+    write(aside.file())?;
+    aside.keep()
+}
+
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
-    };
-    let mut aside = to_keep(".partial-").tempfile_in(directory)?;
-    write(aside.as_file_mut())?;
-    aside.as_file().sync_all()?;
-    aside.persist(path)?;
-    // The rename itself is on disk only with its directory.
-    File::open(directory)?.sync_all()
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{ServerArgs, block_on};
 use crate::config::absolute_path;
-use crate::files;
+use crate::files::Aside;
 
 /// Keeps the video of a job that has succeeded.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,11 +35,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 /// Writes the video beside `out` and puts it there when it is whole.
 pub(super) async fn save(client: &Client, id: Uuid, out: &Path) -> anyhow::Result<()> {
     let wrong = || format!("can't write `{}`", out.display());
-    let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut aside = files::to_keep(".partial-").tempfile_in(folder).with_context(wrong)?;
-    let bytes = client.video(id, aside.as_file_mut()).await?;
-    aside.as_file().sync_all().with_context(wrong)?;
-    aside.persist(out).with_context(wrong)?;
+    let mut aside = Aside::of(out).with_context(wrong)?;
+    let bytes = client.video(id, aside.file()).await?;
+    aside.keep().with_context(wrong)?;
     eprintln!("{}: {bytes} bytes", out.display());
     Ok(())
 }
