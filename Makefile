@@ -6,19 +6,23 @@ ORT := $(CACHE)/onnxruntime/libonnxruntime.so
 ORT_ASCEND := $(CACHE)/onnxruntime-cann/libonnxruntime.so
 TEST_VENV := $(CACHE)/test-venv
 SCHEMA_VENV := $(CACHE)/schema-venv
+CONTAINER_VENV := $(CACHE)/container-venv
+CLIENT_VENV := $(CACHE)/client-venv
 WEB_VENV := $(CACHE)/web-venv
 STORYMEM := $(or $(CARGO_TARGET_DIR),target)/release/storymem
 DEMO := $(CACHE)/demo-bundle
 
-.PHONY: help setup setup-ascend emulator build demo run test test-schema test-web chromium lint bench bench-api clean
+.PHONY: help setup setup-ascend emulator build demo run test test-schema test-clients test-web chromium lint lint-containers bench bench-api clean
 
 help:
 	@echo 'make demo   build, start the service on a small demo model, post a job and keep its video'
 	@echo 'make run    build and keep the service up on the demo model'
 	@echo 'make test   all tests'
 	@echo 'make test-schema  the running service against its own OpenAPI document'
+	@echo 'make test-clients  clients generated from the OpenAPI document, and the one of OpenAI, against the running service'
 	@echo 'make test-web  the page in Chromium'
 	@echo 'make lint   formatting, clippy, rustdoc'
+	@echo 'make lint-containers  the Dockerfile and the compose file'
 	@echo 'make bench  our speed and memory against the diffusers pipeline'
 	@echo 'make bench-api  requests per second, event streams, cancelling and crashes, while a worker is busy'
 	@echo 'make setup  fetch ONNX Runtime (the other targets do this themselves)'
@@ -86,6 +90,24 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --document-private-items
+
+$(CLIENT_VENV)/ready: tests/clients/requirements.txt
+	$(PYTHON) -m venv $(CLIENT_VENV)
+	$(CLIENT_VENV)/bin/pip install --quiet -r $<
+	@touch $@
+
+# Besides Python: Node 20, Java 17 (which openapi-generator runs on), and apt for a Go package of Debian's.
+test-clients: $(DEMO) $(CLIENT_VENV)/ready
+	$(CLIENT_VENV)/bin/python tests/clients/run.py $(STORYMEM) $(DEMO) $(CACHE)/clients
+
+$(CONTAINER_VENV)/ready: deploy/requirements.txt
+	$(PYTHON) -m venv $(CONTAINER_VENV)
+	$(CONTAINER_VENV)/bin/pip install --quiet -r $<
+	@touch $@
+
+lint-containers: $(CONTAINER_VENV)/ready
+	$(CONTAINER_VENV)/bin/hadolint Dockerfile
+	$(CONTAINER_VENV)/bin/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yml
 
 bench: build
 	$(PYTHON) bench/run.py

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod config;
 pub mod doctor;
 pub mod engine;
+pub mod files;
 pub mod outbound;
 pub mod pipeline;
 pub mod process;

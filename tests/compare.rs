@@ -11,7 +11,7 @@ mod emulator;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::export;
+use common::{clip_folder, export};
 use emulator::{Machine, stderr};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -81,17 +81,19 @@ impl Report {
 #[test]
 fn rounding_to_f16_is_seen_and_within_the_threshold() {
     let folder = Folder::new();
-    let (f16, f32) = (folder.bundle("f16", "tiny", &["--dtype", "f16"]), folder.bundle("f32", "tiny", &[]));
+    let clip = clip_folder("tiny");
+    let [f16, f32] =
+        ["f16", "f32"].map(|dtype| folder.bundle(dtype, "tiny", &["--dtype", dtype, "--clip", &clip]));
     let output = folder.command(&f16).arg("--against-bundle").arg(&f32).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let report = folder.report(&output);
     let nets: Vec<String> = report.errors().into_iter().map(|(net, _, _)| net).collect();
-    for net in ["text_encoder", "transformer_high", "transformer_low", "vae"] {
+    for net in ["text_encoder", "transformer_high", "transformer_low", "vae", "clip"] {
         assert!(nets.iter().any(|found| found == net), "{net} is missing");
     }
     for (net, part, error) in report.errors() {
-        // f16 has 11 bits: a weight is off by 2^-12 of itself at most, 1.4e-4 on average. The autoencoder stays F32.
-        let expected = if net == "vae" { 0.0..=0.0 } else { 1e-4..=5e-3 };
+        // f16 has 11 bits: a weight is off by 2^-12 of itself at most, 1.4e-4 on average. Autoencoder and CLIP stay F32.
+        let expected = if ["vae", "clip"].contains(&&*net) { 0.0..=0.0 } else { 1e-4..=5e-3 };
         assert!(expected.contains(&error), "{net}, {part}: {error:.1e}");
     }
 

@@ -246,3 +246,70 @@ fn every_flag_names_its_variable_in_the_help() {
         assert!(!help.contains("supervised"), "what is hidden stays hidden");
     }
 }
+
+#[test]
+fn the_effective_settings_say_where_they_come_from_and_are_a_file_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = write(&folder, "bundle = [\"/b/mi2v\", \"/b/t2v\"]\nlease-seconds = 30\n");
+    let config = config.to_str().unwrap();
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let envs =
+        [("STORYMEM_CONFIG", config), ("STORYMEM_LISTEN", "0.0.0.0:80"), ("STORYMEM_WEBHOOK_SECRET", secret)];
+    let print = |envs: &[(&str, &str)], args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
+        let output = command.env_clear().envs(envs.iter().copied()).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = print(&envs, &["config"]);
+    for line in [
+        "bundle = [\"/b/mi2v\", \"/b/t2v\"]  # from the file",
+        "lease-seconds = 30  # from the file",
+        "listen = \"0.0.0.0:80\"  # from STORYMEM_LISTEN",
+        "max-attempts = 3  # default",
+        "# threads =   # not set",
+        "# webhook-secret is set and not shown  # from STORYMEM_WEBHOOK_SECRET",
+    ] {
+        assert!(printed.lines().any(|l| l == line), "`{line}` is not in {printed}");
+    }
+    assert!(!printed.contains(secret));
+    let again = write(&folder, &printed);
+    let reread = print(&[("STORYMEM_CONFIG", again.to_str().unwrap())], &["config"]);
+    assert!(reread.contains("listen = \"0.0.0.0:80\"  # from the file"), "{reread}");
+    let bare = print(&[], &["config"]);
+    assert!(bare.contains("# bundle =   # not set, and needed"), "{bare}");
+    let unknown = program(&[], &["config", "sevre"]);
+    assert!(unknown.contains("`sevre`"), "{unknown}");
+    let wrong = program(&[("STORYMEM_LISTEN", "nowhere")], &["config"]);
+    assert!(wrong.contains("nowhere"), "{wrong}");
+}
+
+#[test]
+fn what_starts_the_service_names_settings_it_has() {
+    let output = Command::new(env!("CARGO_BIN_EXE_storymem")).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    // What only docker-compose.yml itself reads.
+    let others = ["STORYMEM_BUNDLE_DIR", "STORYMEM_PORT", "STORYMEM_PUBLISH"];
+    for file in ["Dockerfile", "docker-compose.yml", "deploy/storymem.service"] {
+        let text = fs::read_to_string(format!("{}/{file}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let words = text.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+        let names: Vec<_> = words.filter(|w| w.starts_with("STORYMEM_") && !others.contains(w)).collect();
+        assert!(names.len() >= 3, "{file}: {names:?}");
+        for name in names {
+            assert!(
+                help.contains(&format!("[env: {name}=")),
+                "{file} sets `{name}`, which `serve` does not have"
+            );
+        }
+    }
+}
+
+#[test]
+fn shells_complete_commands_and_flags() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_storymem")).args(["completions", shell]).output().unwrap();
+        let script = String::from_utf8(output.stdout).unwrap();
+        assert!(script.contains("serve") && script.contains("data-dir"), "{shell}: {script}");
+    }
+}

@@ -65,6 +65,26 @@ fn a_machine_that_can_do_the_work_is_ready() {
 }
 
 #[test]
+fn without_a_bundle_the_plan_is_the_full_size_models() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_storymem"));
+    command.arg("doctor").arg("--data-dir").arg(folder.path().join("data"));
+    command.args(["--plan", "--device-memory", "24GiB"]);
+    let (code, said) = run(&mut command);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("plan for 832x480x81x10 in 24.00 GiB"), "{said}");
+    let columns = said.lines().find(|line| line.contains("layers staying")).unwrap();
+    for column in ["weights there", "moved a step", "activations", "largest", "graphs", "in all", "at least"]
+    {
+        assert!(columns.contains(column), "{columns}");
+    }
+    // An expert has 26.6 GiB of weights: some of its blocks pass through.
+    let transformer = said.lines().find(|line| line.trim_start().starts_with("transformer")).unwrap();
+    assert!(!transformer.contains("40 of 40") && transformer.contains(" of 40"), "{transformer}");
+    assert!(said.contains("device memory: 832x480x81x10 fits into 24.00 GiB; some layers pass"), "{said}");
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_remedy() {
     let folder = bundle();
     let path = folder.path();

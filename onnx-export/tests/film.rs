@@ -67,7 +67,7 @@ fn a_bundle_for_text_alone_has_its_own_sampling() {
 /// Every value is the checkpoint's own, in f32 whatever the bundle's type is.
 fn check_clip(bundle: &Bundle, checkpoint: &Path) {
     let stored = bundle.weights(Net::Clip).unwrap();
-    assert!(stored.iter().all(|tensor| tensor.dtype == safetensors::Dtype::F32));
+    assert!(stored.iter().all(|tensor| tensor.dtype == Dtype::F32));
     let checkpoint = read(checkpoint);
     let config = bundle.manifest().nets.clip.as_ref().unwrap();
     let names: Vec<String> = clip::weights(config).into_iter().map(|spec| spec.name).collect();

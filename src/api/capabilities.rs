@@ -90,7 +90,7 @@ problems!(CapabilitiesProblems:);
     get,
     path = "/capabilities",
     tag = "operations",
-    responses((status = 200, body = Capabilities), CapabilitiesProblems)
+    responses((status = 200, description = "What can be made", body = Capabilities), CapabilitiesProblems)
 )]
 pub async fn get_capabilities(State(app): State<App>) -> Result<Json<Capabilities>, Problem> {
     let variants = app.catalog.served().into_iter().filter_map(|variant| view(&app, variant));

@@ -89,7 +89,7 @@ impl<S: Send + Sync> FromRequestParts<S> for MemoryId {
 }
 
 /// The parts of the path; a problem of this code when they are no text.
-async fn path<T, S>(parts: &mut Parts, state: &S, code: ErrorCode) -> Result<T, Problem>
+pub(super) async fn path<T, S>(parts: &mut Parts, state: &S, code: ErrorCode) -> Result<T, Problem>
 where
     T: DeserializeOwned + Send,
     S: Send + Sync,

@@ -46,7 +46,7 @@ pub struct WorkerState {
 }
 
 /// Answers as long as the process does
-#[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, body = Health)))]
+#[utoipa::path(get, path = "/healthz", tag = "operations", responses((status = 200, description = "The process answers", body = Health)))]
 pub async fn healthz() -> Json<Health> {
     Json(Health { status: "ok" })
 }
@@ -62,7 +62,7 @@ problems!(ReadyProblems: NotReady);
     get,
     path = "/readyz",
     tag = "operations",
-    responses((status = 200, body = Readiness), ReadyProblems)
+    responses((status = 200, description = "Jobs are taken and worked on", body = Readiness), ReadyProblems)
 )]
 pub async fn readyz(State(app): State<App>) -> Result<Json<Readiness>, Problem> {
     let mut alive = Vec::new();

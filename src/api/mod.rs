@@ -12,17 +12,20 @@ mod access;
 mod capabilities;
 pub mod catalog;
 mod codes;
+mod document;
 mod extract;
 mod health;
 mod jobs;
 mod metrics;
 mod once;
+mod openapi30;
 mod page;
 pub mod problem;
 mod router;
 pub mod stories;
 mod trace;
 mod uploads;
+mod videos;
 pub mod webhooks;
 
 use std::sync::Arc;
@@ -31,9 +34,10 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use catalog::Catalog;
+pub use document::{document, document_3_0};
 pub use jobs::limits::Limits;
 pub use jobs::references::FETCH_TIMEOUT;
-pub use router::{document, router};
+pub use router::router;
 
 use metrics::HttpMetrics;
 

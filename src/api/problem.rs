@@ -23,6 +23,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr};
 
 pub use super::codes::ErrorCode;
+use super::videos;
 use crate::queue::QueueError;
 use crate::storage::StorageError;
 
@@ -57,17 +58,17 @@ pub struct Document {
     /// The kind of problem in words.
     title: &'static str,
     /// The HTTP status.
-    status: u16,
+    pub(super) status: u16,
     /// What is wrong this time.
-    detail: String,
+    pub(super) detail: String,
     /// The path of the request.
     instance: String,
     /// The kind of problem for programs.
-    code: ErrorCode,
+    pub(super) code: ErrorCode,
     /// Everything that is wrong with the request, for `validation_failed`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    errors: Vec<FieldError>,
+    pub(super) errors: Vec<FieldError>,
     #[serde(skip)]
     #[schema(ignore)]
     retry_after: Option<u32>,
@@ -215,7 +216,7 @@ pub async fn render(State(body_bytes): State<usize>, request: Request, next: Nex
     let (mut parts, _) = response.into_parts();
     let Problem(mut problem) =
         parts.extensions.remove().unwrap_or_else(|| Problem::of_status(status, body_bytes));
-    problem.instance = instance;
+    problem.instance.clone_from(&instance);
     parts.status = problem.code.status();
     for name in [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::ETAG, header::LAST_MODIFIED] {
         parts.headers.remove(name);
@@ -227,7 +228,14 @@ pub async fn render(State(body_bytes): State<usize>, request: Request, next: Nex
     if let Some(seconds) = problem.retry_after {
         parts.headers.insert(header::RETRY_AFTER, seconds.into());
     }
-    match serde_json::to_vec(&problem) {
+    let body = match instance.starts_with(videos::PREFIX) {
+        true => {
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            serde_json::to_vec(&videos::ErrorView::from(&*problem))
+        }
+        false => serde_json::to_vec(&problem),
+    };
+    match body {
         Ok(body) => Response::from_parts(parts, body.into()),
         Err(e) => {
             tracing::error!(error = %e, "a problem could not be written");

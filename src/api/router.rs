@@ -1,7 +1,6 @@
-//! The routes, and the OpenAPI document made from them.
+//! The routes.
 
 use std::any::Any;
-use std::fmt::Write as _;
 
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
@@ -12,22 +11,19 @@ use axum::{Router, middleware};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use utoipa::OpenApi;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::document::document;
 use super::problem::{self, ErrorCode, Problem};
-use super::{App, capabilities, health, jobs, metrics, page, stories, uploads, webhooks};
-use crate::queue::FailureCode;
-
-/// The name of the security scheme.
-const KEY: &str = "api_key";
+use super::{App, capabilities, health, jobs, metrics, page, stories, uploads, videos, webhooks};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "StoryMem Serve", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
     components(schemas(
         problem::Document,
+        videos::ErrorView,
         jobs::events::ChangeView,
         stories::events::StoryChangeView,
         webhooks::Message
@@ -36,12 +32,14 @@ const KEY: &str = "api_key";
         (name = "jobs", description = "Shots: ask for one, follow it, fetch it"),
         (name = "stories", description = "Films of several shots, from a script"),
         (name = "uploads", description = "Images that are sent once and used by many jobs"),
+        (name = "videos", description = "The calls of OpenAI's videos API over the same jobs"),
         (name = "operations", description = "For whoever runs the service"),
     )
 )]
 struct Base;
 
-fn routes() -> OpenApiRouter<App> {
+/// The routes with what is documented of them.
+pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Base::openapi())
         .routes(routes!(jobs::list::list_jobs, jobs::create::create_job))
         .routes(routes!(jobs::get::get_job, jobs::delete::delete_job))
@@ -61,37 +59,13 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stories::memory::get_memory_image))
         .routes(routes!(stories::video::get_film))
         .routes(routes!(uploads::create::create_upload))
+        .routes(routes!(videos::list::list_videos, videos::create::create_video))
+        .routes(routes!(videos::get::retrieve_video, videos::delete::delete_video))
+        .routes(routes!(videos::content::get_video_content))
         .routes(routes!(capabilities::get_capabilities))
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .routes(routes!(metrics::metrics))
-}
-
-/// The OpenAPI 3.1 document.
-pub fn document() -> utoipa::openapi::OpenApi {
-    let mut document = routes().into_openapi();
-    document.info.description = Some(description());
-    protect(&mut document);
-    document
-}
-
-/// Says that all but the operator's own calls take an API key.
-fn protect(document: &mut utoipa::openapi::OpenApi) {
-    let scheme = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .description(Some("An API key, where the operator has made any: `storymem keys add`."))
-        .build();
-    document.components.get_or_insert_default().add_security_scheme(KEY, SecurityScheme::Http(scheme));
-    let none: [&str; 0] = [];
-    let items = document.paths.paths.values_mut();
-    let operations =
-        items.flat_map(|item| [&mut item.get, &mut item.post, &mut item.put, &mut item.delete]).flatten();
-    for operation in
-        operations.filter(|operation| !operation.tags.iter().flatten().any(|tag| tag == "operations"))
-    {
-        operation.security = Some(vec![SecurityRequirement::default(), SecurityRequirement::new(KEY, none)]);
-        operation.responses.responses.extend(problem::responses(&[ErrorCode::Unauthorized]));
-    }
 }
 
 /// The whole service.
@@ -123,26 +97,6 @@ fn panicked(cause: Box<dyn Any + Send>) -> Response {
         .into_response()
 }
 
-fn description() -> String {
-    let mut text = String::from(
-        "Makes videos from prompts and memory images. `POST /jobs` queues a shot, `GET /jobs/{id}` follows it, \
-         `GET /jobs/{id}/video` fetches it. `POST /stories` makes a film of a script, shot after shot. Unknown fields are refused. Times are RFC 3339 in UTC.\n\n\
-         ## Errors\nEvery error is `application/problem+json` (RFC 9457) with a stable `code`:\n\n\
-         | code | status | meaning |\n|---|---|---|\n",
-    );
-    // Writing to a string can't fail.
-    for code in ErrorCode::ALL {
-        let _ = writeln!(text, "| `{}` | {} | {} |", code.code(), code.status().as_u16(), code.meaning());
-    }
-    text.push_str(
-        "\n## Failures\nA job that failed says why in `error.code`:\n\n| code | meaning |\n|---|---|\n",
-    );
-    for code in FailureCode::ALL {
-        let _ = writeln!(text, "| `{}` | {} |", code.code(), code.meaning());
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use axum::body::{Body, to_bytes};
@@ -166,31 +120,5 @@ mod tests {
         let problem: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(problem["code"], "internal");
         assert_eq!(problem["instance"], "/panics");
-    }
-
-    #[test]
-    fn a_code_is_one_word_everywhere() {
-        let document = serde_json::to_value(document()).unwrap();
-        let documented = document["components"]["schemas"]["ErrorCode"]["enum"].as_array().unwrap().clone();
-        assert_eq!(documented.len(), ErrorCode::ALL.len());
-        for code in ErrorCode::ALL {
-            let word = serde_json::to_value(code).unwrap();
-            assert_eq!(word, code.code());
-            assert!(documented.contains(&word), "{word}");
-        }
-    }
-
-    #[test]
-    fn the_document_lists_every_code() {
-        let text = description();
-        for code in ErrorCode::ALL {
-            assert!(
-                text.contains(&format!("| `{}` | {} |", code.code(), code.status().as_u16())),
-                "{code:?}"
-            );
-        }
-        for code in FailureCode::ALL {
-            assert!(text.contains(&format!("| `{}` |", code.code())), "{code:?}");
-        }
     }
 }

@@ -1,19 +1,18 @@
 //! `storymem compare`: the nets on two devices, or of two bundles, part by part.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueHint;
 use onnx_export::bundle::Bundle;
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use super::interrupt;
 use crate::compare::{Inputs, NetReport, Part, Side, compare};
 use crate::config::{DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
 use crate::engine::{Device, Engine, Runtime, StopToken};
+use crate::files;
 
 /// Compares the nets on two devices, or of two bundles, part by part
 #[derive(Clone, Debug, clap::Args)]
@@ -135,15 +134,7 @@ fn verdict(nets: &[NetReport], args: &Args) -> anyhow::Result<()> {
     )
 }
 
-/// Writes aside first, so that the file is never half there.
 fn write(path: &Path, report: &Report<'_>) -> anyhow::Result<()> {
-    let folder = path.parent().context("it has no folder")?;
-    let mut file = NamedTempFile::new_in(folder)?;
-    let mut out = BufWriter::new(file.as_file_mut());
-    serde_json::to_writer_pretty(&mut out, report)?;
-    out.flush()?;
-    File::sync_all(out.get_ref())?;
-    drop(out);
-    file.persist(path)?;
-    Ok(())
+    let json = serde_json::to_vec_pretty(report)?;
+    Ok(files::write_whole(path, |file| file.write_all(&json))?)
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::ValueHint;
-use onnx_export::bundle::Bundle;
+use onnx_export::bundle::{BundleVariant, Dtype, Manifest};
+use onnx_export::graph::CannLowering;
 
 use crate::config::{DataConfig, DeviceConfig, OneDevice, RuntimeConfig, absolute_path};
 use crate::doctor::{
@@ -25,11 +26,12 @@ pub struct Args {
     verify: bool,
     #[command(flatten)]
     on: OneDevice,
-    /// Show what would lie in an NPU's memory, how much is moved for each step, and the largest activation
-    #[arg(long, requires = "bundle")]
+    /// Show what would lie in an NPU's memory, how much is moved for each step, and the largest activation; without
+    /// `--bundle`, of the full-size model in f16
+    #[arg(long)]
     plan: bool,
     /// The shots to check for, WIDTHxHEIGHTxFRAMESxMEMORY [default: the model's own]
-    #[arg(long, value_name = "SHOT", requires = "bundle")]
+    #[arg(long, value_name = "SHOT")]
     profile: Option<Profile>,
     #[command(flatten)]
     data: DataConfig,
@@ -65,9 +67,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let bundle = args.bundle.as_deref();
     let bundle = bundle.and_then(|path| check_bundle(&mut report, path, device, args.verify));
     show(&report);
-    if let Some(bundle) = &bundle {
-        let profile = args.profile.unwrap_or_else(|| Profile::of(bundle.manifest()));
-        let stages = stages(&mut report, bundle, &profile, lowering);
+    let manifest = match &bundle {
+        Some(bundle) => Some(bundle.manifest().clone()),
+        None if args.plan && args.bundle.is_none() => Some(Manifest::a14b(BundleVariant::Mi2v, Dtype::F16)),
+        None => None,
+    };
+    if let Some(manifest) = &manifest {
+        let profile = args.profile.unwrap_or_else(|| Profile::of(manifest));
+        let stages = stages(&mut report, manifest, &profile, lowering);
         let budget = args.use_of.device_memory.or(npu.map(|npu| Bytes(npu.budget)));
         if let (Some(stages), Some(budget)) = (&stages, budget) {
             check_plan(&mut report, stages, &profile, budget);
@@ -82,11 +89,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 fn stages(
     report: &mut Report,
-    bundle: &Bundle,
+    manifest: &Manifest,
     profile: &Profile,
-    lowering: onnx_export::graph::CannLowering,
+    lowering: CannLowering,
 ) -> Option<Vec<Stage>> {
-    let most = Profile::of(bundle.manifest()).memory;
+    let most = Profile::of(manifest).memory;
     if profile.memory > most {
         let memory = profile.memory;
         report.problem(
@@ -95,7 +102,7 @@ fn stages(
         );
         return None;
     }
-    check_graphs(report, bundle, profile, lowering)
+    check_graphs(report, manifest, profile, lowering)
 }
 
 fn verdict(report: &Report, args: &Args) -> anyhow::Result<()> {

@@ -26,7 +26,8 @@ pub struct Args {
     transformer: PathBuf,
 
     /// StoryMem's `Wan2.2-*-A14B` folder; or a further LoRA as FILE@high=STRENGTH or FILE@low=STRENGTH, whose scale is
-    /// STRENGTH * alpha / rank. May be given several times.
+    /// STRENGTH * alpha / rank, unless it says otherwise or `:rslora`, `:plain` or `:NUMBER` stands behind the expert.
+    /// May be given several times.
     #[arg(long, value_name = "DIR|FILE@EXPERT=STRENGTH", env = "STORYMEM_LORA", value_delimiter = ',')]
     lora: Vec<Lora>,
 

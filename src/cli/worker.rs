@@ -16,7 +16,7 @@ use crate::pipeline::memory::QualityGate;
 use crate::pipeline::{Bundles, Model, ShotPipeline, StopToken};
 use crate::process;
 use crate::queue::{Queue, SystemClock};
-use crate::worker::{self, Worker, lifeline, place};
+use crate::worker::{self, Worker, lifeline, place, stall};
 
 /// Takes jobs from the queue and makes them on one device. `storymem serve` starts one for each device.
 #[derive(Clone, Debug, clap::Args)]
@@ -79,6 +79,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let storage = args.data.open()?;
     let database = storage.database();
     let queue = runtime.block_on(Queue::open(&database, Arc::new(SystemClock), args.queue.policy()))?;
+    let device = args.on.device();
+    let name = args.name.clone().unwrap_or_else(|| worker::new_name(&device.to_string()));
+    if let Some(limit) = args.work.stall() {
+        runtime.spawn(stall::watch(queue.clone(), name.clone(), device, limit));
+    }
     let stop = StopToken::default();
     runtime.spawn(stop_on(shutdown.clone(), stop.clone()));
     // Dropped after the models: then the device is free.
@@ -94,11 +99,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         process::give_way().context("can't let other processes go first")?;
     }
     let (mut bundles, mut gate) = open(&args, &stop)?;
-    let device = args.on.device().to_string();
-    let name = args.name.unwrap_or_else(|| worker::new_name(&device));
     let worker = Worker {
         name,
-        device,
+        device: device.to_string(),
         queue,
         storage,
         runtime: runtime.handle().clone(),

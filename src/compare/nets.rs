@@ -111,9 +111,10 @@ impl Run<'_> {
 
         let mut context = engine.compile(weights, "", |g| wan::context(g, config))?;
         let mut prologue = engine.compile(weights, "", |g| wan::prologue(g, config, GRID))?;
+        let mut keys = engine.compile(weights, &wan::block_prefix(0), |g| wan::keys(g, config, GRID))?;
         let mut block = engine.compile(weights, &wan::block_prefix(0), |g| wan::block(g, config, GRID))?;
         let mut epilogue = engine.compile(weights, "", |g| wan::epilogue(g, config, GRID))?;
-        let specs = [&context, &prologue, &block, &epilogue].map(Compiled::spec);
+        let specs = [&context, &prologue, &keys, &block, &epilogue].map(Compiled::spec);
         let mut held = engine.hold(weights, &stages::transformer(config, specs))?;
 
         let times = positions(0, GRID.frames, manifest.sampling.memory_stride);
@@ -142,7 +143,9 @@ impl Run<'_> {
         let modulation = self.keep("prologue: modulation", modulation)?;
 
         for i in 0..config.num_layers {
-            let given = [&hidden, &modulation, &context, &cos, &sin];
+            let given = [&hidden, &modulation, &cos, &sin];
+            let [keys, values] = keys.run(&given, &mut held, &wan::block_prefix(i), stop)?;
+            let given = [&given[..], &[&keys, &values, &context]].concat();
             let [out] = block.run(&given, &mut held, &wan::block_prefix(i), stop)?;
             hidden = self.keep(format!("block {i}"), out)?;
         }

@@ -68,6 +68,9 @@ pub struct DeviceConfig {
     /// Attention by CANN's own operator (`flash`), or by plain ones over some queries at a time (`chunked` or `chunked:N`)
     #[arg(long, value_name = "WAY", default_value = "flash", value_parser = parse_attention)]
     pub attention: Attention,
+    /// Most tokens that a block of the transformer is computed for at a time; fewer take less memory
+    #[arg(long, value_name = "NUMBER", default_value_t = CannLowering::ROWS, value_parser = parse_tokens)]
+    pub tokens_at_a_time: usize,
     /// In what the nets are computed: in the type of their weights, or all in f32, for comparisons
     #[arg(long, value_enum, value_name = "TYPE", default_value_t)]
     pub precision: PrecisionFlag,
@@ -94,7 +97,7 @@ impl DeviceConfig {
             device,
             memory: self.device_memory,
             graph_cache: self.graph_cache.clone(),
-            lowering: CannLowering { precision, attention: self.attention },
+            lowering: CannLowering { precision, attention: self.attention, rows: self.tokens_at_a_time },
         }
     }
 
@@ -111,7 +114,13 @@ impl DeviceConfig {
             PrecisionFlag::F16 => "f16",
             PrecisionFlag::F32 => "f32",
         };
-        let other = ["--attention".into(), attention.into(), "--precision".into(), precision.into()];
+        let tokens = self.tokens_at_a_time.to_string();
+        let other = [
+            ["--attention".into(), attention.into()],
+            ["--tokens-at-a-time".into(), tokens.into()],
+            ["--precision".into(), precision.into()],
+        ];
+        let other = other.into_iter().flatten();
         memory.into_iter().flatten().chain(cache.into_iter().flatten()).chain(other).collect()
     }
 }
@@ -125,6 +134,10 @@ fn parse_attention(text: &str) -> Result<Attention, String> {
         _ => Err(()),
     }
     .map_err(|()| format!("`{text}` is no way of attention; use `flash`, `chunked` or `chunked:N`"))
+}
+
+fn parse_tokens(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&tokens| tokens > 0).ok_or_else(|| format!("`{text}` is no number of tokens"))
 }
 
 /// What is made ready before the first job.

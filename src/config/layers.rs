@@ -28,8 +28,24 @@ pub fn parse<P: Parser>() -> P {
 /// As clap; also when the file can't be read, or has a key that is no flag or a value that can't be one.
 pub fn try_parse_from<P: Parser>(args: impl IntoIterator<Item = OsString>) -> Result<P, clap::Error> {
     let args: Vec<OsString> = args.into_iter().collect();
+    let Layered { command, .. } = layered(P::command(), &args)?;
+    let matches = command.clone().try_get_matches_from(args)?;
+    // A process parses once; a test that does so again keeps what was first.
+    let _ = SETTINGS.set(settings(&command, &matches));
+    P::from_arg_matches(&matches)
+}
+
+/// A command whose flags know their environment variables, and the file's values as their defaults.
+pub(super) struct Layered {
+    pub(super) command: Command,
+    /// The flags whose defaults are the file's.
+    pub(super) from_file: Vec<String>,
+}
+
+/// Puts the environment and the file that `args` name under `command`'s flags.
+pub(super) fn layered(command: Command, args: &[OsString]) -> Result<Layered, clap::Error> {
     let command = with_environment(
-        P::command().arg(
+        command.arg(
             Arg::new(CONFIG)
                 .long(CONFIG)
                 .global(true)
@@ -40,15 +56,11 @@ pub fn try_parse_from<P: Parser>(args: impl IntoIterator<Item = OsString>) -> Re
         ),
     );
     // Whatever else is wrong comes up in the second parse.
-    let first = command.clone().ignore_errors(true).try_get_matches_from(&args);
-    let command = match first.ok().as_ref().and_then(config_file) {
-        Some(path) => with_file(command, &path)?,
-        None => command,
-    };
-    let matches = command.clone().try_get_matches_from(args)?;
-    // A process parses once; a test that does so again keeps what was first.
-    let _ = SETTINGS.set(settings(&command, &matches));
-    P::from_arg_matches(&matches)
+    let first = command.clone().ignore_errors(true).try_get_matches_from(args);
+    match first.ok().as_ref().and_then(config_file) {
+        Some(path) => with_file(command, &path),
+        None => Ok(Layered { command, from_file: Vec::new() }),
+    }
 }
 
 /// What this process runs with, defaults included: `flag=value` for each flag of its command. Secrets are not told.
@@ -88,13 +100,14 @@ fn with_environment(command: Command) -> Command {
     command.mut_args(variable).mut_subcommands(with_environment)
 }
 
-fn with_file(mut command: Command, path: &Path) -> Result<Command, clap::Error> {
+fn with_file(mut command: Command, path: &Path) -> Result<Layered, clap::Error> {
     let text = fs::read_to_string(path).map_err(|e| {
         command.error(ErrorKind::Io, format!("can't read the configuration file `{}`: {e}", path.display()))
     })?;
     let table: Table = text.parse().map_err(|e| {
         command.error(ErrorKind::ValueValidation, format!("`{}` is not valid TOML: {e}", path.display()))
     })?;
+    let mut from_file = Vec::with_capacity(table.len());
     for (key, value) in &table {
         let long = key.replace('_', "-");
         if long == CONFIG || !has_flag(&command, &long) {
@@ -117,8 +130,9 @@ fn with_file(mut command: Command, path: &Path) -> Result<Command, clap::Error> 
             return Err(command.error(ErrorKind::ValueValidation, message));
         }
         command = with_default(command, &long, &values);
+        from_file.push(long);
     }
-    Ok(command)
+    Ok(Layered { command, from_file })
 }
 
 fn is_flag(arg: &Arg, long: &str) -> bool {

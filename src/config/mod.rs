@@ -4,6 +4,7 @@
 //! both to any clap command, so that a flag is declared once and none of the three can be forgotten.
 
 mod device;
+mod explain;
 mod layers;
 mod log;
 mod memory;
@@ -11,6 +12,7 @@ mod paths;
 mod service;
 
 pub use device::{DeviceConfig, OneDevice, ServedDevices, WarmUpConfig};
+pub use explain::{Setting, Source, explain};
 pub use layers::{effective, parse, try_parse_from};
 pub use log::{LogConfig, LogFormat, parse_filter};
 pub use memory::MemoryConfig;

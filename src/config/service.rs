@@ -220,6 +220,10 @@ pub struct WorkerConfig {
     /// Seconds a running job may go on when the service is told to stop; then it is saved and goes back to the queue
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub drain_seconds: u64,
+    /// Seconds an NPU's call may take before it is taken for hung and the worker is replaced, 12 times as long where a
+    /// graph is compiled; 0 waits for ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub stall_seconds: u64,
 }
 
 impl WorkerConfig {
@@ -233,13 +237,20 @@ impl WorkerConfig {
         Duration::from_secs(self.drain_seconds)
     }
 
+    /// How long a call to an NPU may take, if there is a limit.
+    pub fn stall(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.stall_seconds)).filter(|limit| !limit.is_zero())
+    }
+
     /// The flags that make another process do the same.
-    pub fn to_args(&self) -> [String; 4] {
+    pub fn to_args(&self) -> [String; 6] {
         [
             "--checkpoint-seconds".into(),
             self.checkpoint_seconds.to_string(),
             "--drain-seconds".into(),
             self.drain_seconds.to_string(),
+            "--stall-seconds".into(),
+            self.stall_seconds.to_string(),
         ]
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use onnx_export::bundle::{Bundle, Dtype, sha256_file};
+use onnx_export::bundle::{Bundle, Dtype, Manifest};
 use onnx_export::graph::cann::{Problem, provider_report};
-use onnx_export::graph::{CannLowering, GraphSpec};
+use onnx_export::graph::{CannLowering, GraphSpec, Port};
 
 use super::Report;
 use crate::engine::residency::{Demand, Plan};
@@ -61,15 +61,9 @@ pub fn check_bundle(report: &mut Report, path: &Path, device: Device, verify: bo
 
 fn check_digests(report: &mut Report, bundle: &Bundle) {
     let name = "bundle's files";
-    let files = &bundle.manifest().files;
-    let mut damaged = Vec::new();
-    for file in files {
-        match sha256_file(&bundle.path().join(&file.path), || true) {
-            Ok(Some((_, sha256))) if sha256 == file.sha256 => {}
-            Ok(_) => damaged.push(format!("`{}` has another content than when it was written", file.path)),
-            Err(error) => damaged.push(format!("`{}` can't be read ({error})", file.path)),
-        }
-    }
+    let files = bundle.verify(&|| {});
+    let damaged = files.iter().filter_map(|file| Some(format!("`{}` {}", file.path, file.problem.as_ref()?)));
+    let damaged: Vec<_> = damaged.collect();
     match damaged.is_empty() {
         true => report.ok(name, format_args!("all {} are as they were written", files.len())),
         false => {
@@ -81,14 +75,14 @@ fn check_digests(report: &mut Report, bundle: &Bundle) {
 /// Checks every node of every graph of such shots against what CANN takes.
 pub fn check_graphs(
     report: &mut Report,
-    bundle: &Bundle,
+    manifest: &Manifest,
     profile: &Profile,
     lowering: CannLowering,
 ) -> Option<Vec<Stage>> {
     let name = "graphs";
     let (mut graphs, mut nodes) = (0, 0);
     let mut problems: Vec<(String, Problem)> = Vec::new();
-    let stages = profile.stages_and_graphs(bundle.manifest(), &lowering, &mut |graph| {
+    let stages = profile.stages_and_graphs(manifest, &lowering, &mut |graph| {
         graphs += 1;
         nodes += graph.model.graph.as_ref().map_or(0, |graph| graph.node.len());
         problems.extend(provider_report(graph).into_iter().map(|problem| (graph.name.clone(), problem)));
@@ -154,41 +148,57 @@ pub fn show_plan(stages: &[Stage], profile: &Profile, budget: Option<Bytes>) -> 
             "plan for {profile} on a device with room for everything, stages in the order of a shot:\n"
         ),
     };
-    let cells = |cells: [&str; 8]| {
+    let mut line = |cells: [&str; COLUMNS.len()]| {
         let [stage, rest @ ..] = cells;
         let rest: Vec<_> = rest.iter().map(|cell| format!("{cell:>15}")).collect();
-        format!("  {stage:<14}{}\n", rest.concat())
+        text += &format!("  {stage:<14}{}\n", rest.concat());
     };
-    let columns =
-        ["", "weights", "layers staying", "moved a step", "activations", "largest", "graphs", "at least"];
-    text += &cells(columns);
+    line(COLUMNS);
     for stage in stages {
         let demand = Demand::of(stage);
-        let bytes = |bytes: u64| Bytes(bytes).to_string();
-        let (least, layers) = (demand.least(), demand.layers.len());
-        let [activations, graphs] = [demand.activations, demand.graphs].map(bytes);
-        let largest = bytes(largest_activation(stage));
-        let (weights, staying, moved) =
+        let layers = demand.layers.len();
+        let [activations, graphs, least, largest] =
+            [demand.activations, demand.graphs, demand.least(), largest_activation(stage)].map(shown);
+        let [staying, resident, moved, peak] =
             match Plan::new(demand, budget.map_or(u64::MAX, |Bytes(budget)| budget)) {
                 Ok(plan) => {
                     let staying = plan.stays.iter().filter(|&&stays| stays).count();
-                    let weights = plan.demand.common + plan.staying() + plan.slots;
-                    (bytes(weights), format!("{staying} of {layers}"), bytes(plan.moved_per_pass()))
+                    let staying = if layers == 0 { String::new() } else { format!("{staying} of {layers}") };
+                    [staying, shown(plan.weights()), shown(plan.moved_per_pass()), shown(plan.peak())]
                 }
-                Err(_) => ("too small".into(), String::new(), String::new()),
+                Err(_) => ["", "", "", "too small"].map(String::from),
             };
-        let staying = if layers == 0 { String::new() } else { staying };
-        let least = bytes(least);
-        text += &cells([stage.name, &weights, &staying, &moved, &activations, &largest, &graphs, &least]);
+        line([stage.name, &staying, &resident, &moved, &activations, &largest, &graphs, &peak, &least]);
     }
     text
 }
 
-/// Bytes of the largest value that is handed from graph to graph.
+/// Layers that stay, weights on the device at a time, what is uploaded for each pass over the layers, activations that
+/// are handed from graph to graph, the largest single one inside a graph or between two, memory of compiled graphs, all
+/// of that together, and what would suffice.
+const COLUMNS: [&str; 9] = [
+    "",
+    "layers staying",
+    "weights there",
+    "moved a step",
+    "activations",
+    "largest",
+    "graphs",
+    "in all",
+    "at least",
+];
+
+fn shown(bytes: u64) -> String {
+    Bytes(bytes).to_string()
+}
+
+/// Bytes of the largest value of a stage.
 fn largest_activation(stage: &Stage) -> u64 {
-    let graphs = stage.graphs.iter().chain(stage.layers.iter().map(|(graph, _)| graph));
-    let ports = |graph: &GraphSpec| graph.inputs.iter().chain(&graph.outputs).map(|port| port.bytes()).max();
-    graphs.filter_map(ports).max().unwrap_or(0)
+    let of_graph = |graph: &GraphSpec| {
+        let ports = graph.inputs.iter().chain(&graph.outputs).map(Port::bytes);
+        ports.chain([graph.memory.largest]).max()
+    };
+    stage.all_graphs().filter_map(of_graph).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -204,14 +214,23 @@ mod tests {
         let transformer = stages.iter().find(|stage| stage.name == "transformer").unwrap();
         let demand = Demand::of(transformer);
         let layer = demand.layers[0];
-        let line = |budget: Option<u64>| {
+        let cells = |budget: Option<u64>| -> Vec<String> {
             let text = show_plan(&stages, &profile, budget.map(Bytes));
-            text.lines().find(|line| line.trim_start().starts_with("transformer")).unwrap().to_owned()
+            let line = text.lines().find(|line| line.trim_start().starts_with("transformer")).unwrap();
+            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
         };
-        assert!(line(None).contains("12 of 12") && line(None).contains("0 bytes"), "{}", line(None));
-        let tight = line(Some(demand.least() + 3 * layer));
-        assert!(tight.contains("3 of 12") && tight.contains(&Bytes(9 * layer).to_string()), "{tight}");
-        assert!(line(Some(demand.least() - 1)).contains("too small"));
+        let Demand { graphs, activations, common, .. } = demand;
+        // 28 tokens of 64 numbers in f32; keys of the prompt's 512 tokens are more.
+        let largest = 512 * 64 * 4;
+        let expected = |staying: &str, weights: u64, moved: u64| -> Vec<String> {
+            let in_all = graphs + activations + weights;
+            let bytes = [weights, moved, activations, largest, graphs, in_all, demand.least()].map(shown);
+            ["transformer", staying].map(str::to_owned).into_iter().chain(bytes).collect()
+        };
+        assert_eq!(cells(None), expected("12 of 12", common + 12 * layer, 0));
+        let tight = cells(Some(demand.least() + 3 * layer));
+        assert_eq!(tight, expected("3 of 12", common + 5 * layer, 9 * layer));
+        assert!(cells(Some(demand.least() - 1)).contains(&"too small".to_owned()));
 
         let outcome = |budget: u64| {
             let mut report = Report::default();

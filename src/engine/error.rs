@@ -157,10 +157,12 @@ pub enum EngineError {
 impl EngineError {
     /// Whether the process can't use its device any more, so that only another process can go on.
     ///
-    /// A call that failed or a graph that broke off leaves an NPU in a state that nothing but a new process clears.
+    /// A call that failed or a graph that broke off leaves an NPU in a state that nothing but a new process clears; that
+    /// it had no memory to give leaves it as it was.
     pub fn is_device_lost(&self) -> bool {
         match self {
-            Self::Acl { .. } | Self::Graph { .. } | Self::Thread(_) => true,
+            Self::Acl { reason, .. } => !reason.is_exhausted(),
+            Self::Graph { .. } | Self::Thread(_) => true,
             Self::Run { device, .. } => matches!(device, Device::Cann(_)),
             _ => false,
         }

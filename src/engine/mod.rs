@@ -5,15 +5,19 @@
 //! is the mapped file itself; on an NPU [`residency`] decides what of it lies in the device's memory. Each [`Tensor`] stays
 //! on the device from one graph to the next. A [`StopToken`] ends a run from any other thread.
 //!
+//! A device can hang; [`overdue`] tells of a call that does not return.
+//!
 //! Nothing falls back silently: a device that can't be had is an error that says why and what to do.
 
 mod bytes;
+mod calls;
 mod cann;
 mod device;
 mod error;
 mod flash_attention;
 mod foreign;
 pub mod residency;
+mod rows;
 mod runtime;
 mod session;
 mod stop;
@@ -21,6 +25,7 @@ mod tensor;
 mod weights;
 
 pub use bytes::Bytes;
+pub use calls::{Overdue, end_process, overdue};
 pub use cann::{AclError, Ascend, NpuFacts};
 pub use device::{Device, DeviceOptions};
 pub use error::EngineError;

@@ -1,19 +1,23 @@
 //! Compiled graphs and their runs.
 
 use std::borrow::Cow;
+use std::iter;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use onnx_export::graph::{Builder, CannLowering, CpuLowering, DataType, Graph, GraphSpec, Lowering};
+use onnx_export::graph::{
+    Builder, CannLowering, CpuLowering, DataType, Graph, GraphSpec, Lowering, Port, Rows,
+};
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use ort::session::{Session, SessionInputValue};
 use ort::value::DynValue;
 
 use super::cann::{Npu, OnNpu};
+use super::rows::Part;
 use super::weights::full_name;
 use super::{
     Device, DeviceOptions, EngineError, Held, NpuFacts, Runtime, Stage, StopToken, Tensor, Weights,
-    flash_attention,
+    flash_attention, rows,
 };
 
 /// One device.
@@ -196,7 +200,8 @@ impl Compiled {
     }
 
     /// Runs the graph on `inputs`, which are in the order of the graph's definition, with the weights whose names are
-    /// `prefix` and the graph's own; gives the results in the order of the definition.
+    /// `prefix` and the graph's own; gives the results in the order of the definition. A graph that is made for some rows
+    /// of a sequence is run for all of them.
     ///
     /// # Errors
     /// [`EngineError::Stopped`] when `stop` was set before or during the run; when a weight is missing; or what the
@@ -212,16 +217,51 @@ impl Compiled {
         assert_eq!(inputs.len(), spec.inputs.len(), "inputs of `{}`", spec.name);
         stop.check()?;
         weights.enter(prefix)?;
-        let mut bound: Vec<(&str, &DynValue)> = Vec::with_capacity(inputs.len() + spec.weights.len());
-        bound.extend(spec.inputs.iter().zip(inputs).map(|(port, tensor)| (&*port.name, &tensor.value)));
-        for port in &spec.weights {
-            bound.push((&port.name, weights.value(&full_name(prefix, &port.name))?));
+        let weight = |port: &'_ Port| weights.value(&full_name(prefix, &port.name));
+        let weights: Vec<&DynValue> = spec.weights.iter().map(weight).collect::<Result<_, _>>()?;
+        if npu.is_none() && spec.rows().is_none() {
+            // ONNX Runtime makes the results itself.
+            let inputs: Vec<_> = inputs.iter().map(|tensor| &tensor.value).collect();
+            return run(session, spec, &bound(spec, inputs, &weights), stop);
         }
-        match npu {
-            Some(npu) => npu.run(session, spec, &bound, stop),
-            None => run(session, spec, &bound, stop),
+        let output = |port: &Port| match npu {
+            Some(npu) => npu.tensor(port),
+            None => Ok(Tensor { value: rows::zeros(port)?, buffer: None }),
+        };
+        let mut outputs: Vec<Tensor> = spec.outputs.iter().map(output).collect::<Result<_, _>>()?;
+        let whole = Rows { at_a_time: 1, all: 1 };
+        for start in spec.rows().unwrap_or(whole).starts() {
+            let parts = iter::zip(&spec.inputs, inputs)
+                .map(|(port, tensor)| Part::to_read(&tensor.value, port, start))
+                .collect::<Result<Vec<_>, _>>()?;
+            let inputs = bound(spec, parts.iter().map(|part| &**part), &weights);
+            let ports = iter::zip(&spec.outputs, &mut outputs);
+            match npu {
+                Some(npu) => {
+                    let mut parts = ports
+                        .map(|(port, tensor)| Part::to_write(&mut tensor.value, port, start))
+                        .collect::<Result<Vec<_>, _>>()?;
+                    npu.run(session, spec, &inputs, &mut parts, stop)?;
+                }
+                None => {
+                    for ((port, whole), given) in ports.zip(run(session, spec, &inputs, stop)?) {
+                        rows::put(&mut whole.value, port, start, &given.value)?;
+                    }
+                }
+            }
         }
+        Ok(outputs)
     }
+}
+
+/// What a run is given, by the names of the graph.
+fn bound<'r>(
+    spec: &'r GraphSpec,
+    inputs: impl IntoIterator<Item = &'r DynValue>,
+    weights: &[&'r DynValue],
+) -> Vec<(&'r str, &'r DynValue)> {
+    let ports = spec.inputs.iter().chain(&spec.weights).map(|port| &*port.name);
+    ports.zip(inputs.into_iter().chain(weights.iter().copied())).collect()
 }
 
 /// Runs a graph on the CPU.

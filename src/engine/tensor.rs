@@ -4,8 +4,9 @@ use ort::value::DynValue;
 
 use super::cann::Buffer;
 
-/// An f32 activation in the engine, row-major, on the engine's device. [`Engine::upload`](super::Engine::upload) makes
-/// one, [`Engine::download`](super::Engine::download) reads it.
+/// An activation in the engine, row-major, on the engine's device. [`Engine::upload`](super::Engine::upload) makes
+/// one in f32, [`Engine::download`](super::Engine::download) reads it; what a graph hands on to another may be of another
+/// type.
 pub struct Tensor {
     // Declared before the memory it refers to, so that it is gone first.
     pub(super) value: DynValue,

@@ -176,7 +176,8 @@ pub(crate) fn stage(first: &GraphSpec, next: &GraphSpec) -> Stage {
     Stage {
         name: "autoencoder",
         graphs: vec![first.clone(), next.clone()],
-        layers: None,
+        layer_graphs: Vec::new(),
+        layers: Vec::new(),
         // The caches of one chunk and those of the next, and what either chunk codes and gives.
         activations: bytes_of(next.inputs.iter().chain(&next.outputs))
             + bytes_of(first.inputs.iter().chain(first.outputs.last())),

@@ -15,8 +15,10 @@ use crate::engine::{Compiled, Engine, Held, Stage, StopToken, Tensor, Weights};
 pub struct Denoiser<'a> {
     engine: &'a Engine,
     config: &'a WanConfig,
+    grid: LatentGrid,
     context: Compiled,
     prologue: Compiled,
+    keys: Compiled,
     block: Compiled,
     epilogue: Compiled,
     condition: Option<Tensor>,
@@ -47,17 +49,19 @@ impl<'a> Denoiser<'a> {
     ) -> Result<Self, PipelineError> {
         let context = engine.compile(weights, "", |g| wan::context(g, config))?;
         let prologue = engine.compile(weights, "", |g| wan::prologue(g, config, grid))?;
+        let keys = engine.compile(weights, &wan::block_prefix(0), |g| wan::keys(g, config, grid))?;
         let block = engine.compile(weights, &wan::block_prefix(0), |g| wan::block(g, config, grid))?;
         let epilogue = engine.compile(weights, "", |g| wan::epilogue(g, config, grid))?;
         // Before anything is taken to the device.
-        engine.check(&stage(config, [&context, &prologue, &block, &epilogue].map(Compiled::spec)))?;
+        let specs = [&context, &prologue, &keys, &block, &epilogue].map(Compiled::spec);
+        engine.check(&stage(config, specs))?;
 
         let (cos, sin) = wan::rotary_table(config, grid, times);
         let table = [grid.tokens(), config.head_dim() / 2];
         let condition =
             condition.map(|c| engine.upload(c.shape(), c.iter().copied().collect())).transpose()?;
         let (cos, sin) = (engine.upload(&table, cos)?, engine.upload(&table, sin)?);
-        Ok(Self { engine, config, context, prologue, block, epilogue, condition, cos, sin })
+        Ok(Self { engine, config, grid, context, prologue, keys, block, epilogue, condition, cos, sin })
     }
 
     /// Puts the expert with these weights to work on two prompts' embeddings, each `[text_len, text_dim]`. Only one can
@@ -72,8 +76,8 @@ impl<'a> Denoiser<'a> {
         negative: &Array2<f32>,
         stop: &StopToken,
     ) -> Result<Expert<'w>, PipelineError> {
-        let Self { engine, config, context, prologue, block, epilogue, .. } = self;
-        let specs = [&*context, prologue, block, epilogue].map(Compiled::spec);
+        let Self { engine, config, context, prologue, keys, block, epilogue, .. } = self;
+        let specs = [&*context, prologue, keys, block, epilogue].map(Compiled::spec);
         let mut weights = engine.hold(weights, &stage(config, specs))?;
         let mut embed = |prompt: &Array2<f32>| {
             let prompt = engine.upload(prompt.shape(), prompt.iter().copied().collect())?;
@@ -115,14 +119,16 @@ impl<'a> Denoiser<'a> {
         for layer in 0..self.config.num_layers {
             let prefix = wan::block_prefix(layer);
             for (branch, context) in iter::zip(&mut branches, contexts) {
-                let inputs = [&**branch, &modulation, context, &self.cos, &self.sin];
+                let inputs = [&**branch, &modulation, &self.cos, &self.sin];
+                let [keys, values] = self.keys.run(&inputs, weights, &prefix, stop)?;
+                let inputs = [&inputs[..], &[&keys, &values, context]].concat();
                 let [out] = self.block.run(&inputs, weights, &prefix, stop)?;
                 *branch = Rc::new(out);
             }
         }
         let mut velocities = branches.iter().map(|x| {
-            let [velocity] = self.epilogue.run(&[x, &time], weights, "", stop)?;
-            Ok::<_, PipelineError>(engine.download(&velocity)?.into_owned())
+            let [patches] = self.epilogue.run(&[x, &time], weights, "", stop)?;
+            Ok::<_, PipelineError>(wan::unpatchify(&engine.download(&patches)?, self.config, self.grid))
         });
         let mut velocity = velocities.next().expect("there is always the prompt's branch")?;
         if let Some(negative) = velocities.next() {
@@ -134,13 +140,15 @@ impl<'a> Denoiser<'a> {
     }
 }
 
-/// What runs, for the decision where the weights lie: the graphs for context, prologue, block and epilogue.
-pub(crate) fn stage(config: &WanConfig, [context, prologue, block, epilogue]: [&GraphSpec; 4]) -> Stage {
+/// What runs, for the decision where the weights lie: the graphs for context, prologue, keys, block and epilogue.
+pub(crate) fn stage(config: &WanConfig, graphs: [&GraphSpec; 5]) -> Stage {
+    let [context, prologue, keys, block, epilogue] = graphs;
     let ports = |graph: &GraphSpec| bytes_of(graph.inputs.iter().chain(&graph.outputs));
     Stage {
         name: "transformer",
         graphs: vec![context.clone(), prologue.clone(), epilogue.clone()],
-        layers: Some((block.clone(), (0..config.num_layers).map(wan::block_prefix).collect())),
+        layer_graphs: vec![keys.clone(), block.clone()],
+        layers: (0..config.num_layers).map(wan::block_prefix).collect(),
         // What the prologue takes and gives, and what the blocks take and give. At most three sets of tokens exist at
         // one time, either branch's and the one that is being made, which the sum has. Beside it there are the second
         // prompt as it is given and as it is attended to, and the velocity.

@@ -1,12 +1,14 @@
 //! What a run computed at each stage, for comparison with other implementations (`storymem generate --dump`).
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use ndarray::{ArrayBase, ArrayD, ArrayViewD, Axis, Data, Dimension};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
+
+use crate::files;
 
 /// Named f32 arrays; what is recorded under one name again is stacked.
 #[derive(Clone, Debug, Default)]
@@ -45,11 +47,6 @@ impl Recording {
         });
         let bytes =
             safetensors::serialize(views.collect::<io::Result<Vec<_>>>()?, None).map_err(io::Error::other)?;
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut aside = tempfile::NamedTempFile::new_in(folder)?;
-        io::Write::write_all(&mut aside, &bytes)?;
-        aside.as_file().sync_all()?;
-        aside.persist(path)?;
-        Ok(())
+        files::write_whole(path, |file| file.write_all(&bytes))
     }
 }

@@ -93,7 +93,8 @@ pub(crate) fn stage(config: &Umt5Config, layer: &GraphSpec, final_norm: &GraphSp
     Stage {
         name: "text encoder",
         graphs: vec![final_norm.clone()],
-        layers: Some((layer.clone(), (0..config.num_layers).map(umt5::layer_prefix).collect())),
+        layer_graphs: vec![layer.clone()],
+        layers: (0..config.num_layers).map(umt5::layer_prefix).collect(),
         // Tokens in, tokens out, and the mask.
         activations: bytes_of(layer.inputs.iter().chain(&layer.outputs)),
     }

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{Storage, StorageError, failed, make_folder, sync_folder};
 use crate::breakpoint::{self, Point};
+use crate::files;
 
 /// Bytes of the checksum in front.
 const CHECKSUM: usize = 32;
@@ -29,10 +30,7 @@ impl Storage {
         make_folder(&folder)?;
         let path = folder.join(token.hyphenated().to_string());
         let tmp = self.tmp();
-        let mut file = tempfile::Builder::new()
-            .prefix("checkpoint-")
-            .tempfile_in(tmp)
-            .map_err(failed("write to", tmp))?;
+        let mut file = files::to_keep("checkpoint-").tempfile_in(tmp).map_err(failed("write to", tmp))?;
         file.write_all(&Sha256::digest(content)).map_err(failed("write", file.path()))?;
         file.write_all(content).map_err(failed("write", file.path()))?;
         file.as_file().sync_all().map_err(failed("sync", file.path()))?;

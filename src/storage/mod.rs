@@ -37,6 +37,7 @@ use uuid::Uuid;
 
 use self::scratch::Scratch;
 use crate::breakpoint::{self, Point};
+use crate::files;
 pub use digest::Digest;
 use durable::Durable;
 pub use places::{Holder, Place};
@@ -124,8 +125,7 @@ impl Storage {
             return self.durable.once(file, || sync_folder(folder)).map(|()| digest);
         }
         let tmp = self.tmp();
-        let mut file =
-            tempfile::Builder::new().prefix("input-").tempfile_in(tmp).map_err(failed("write to", tmp))?;
+        let mut file = files::to_keep("input-").tempfile_in(tmp).map_err(failed("write to", tmp))?;
         file.write_all(bytes).map_err(failed("write", file.path()))?;
         file.as_file().sync_all().map_err(failed("sync", file.path()))?;
         // A second writer of the same bytes may come between: its file is as good as ours.
@@ -150,8 +150,7 @@ impl Storage {
     pub fn stage_result(&self, job: Uuid, token: Uuid) -> Result<StagedResult, StorageError> {
         self.check_room()?;
         let tmp = self.tmp();
-        let folder =
-            tempfile::Builder::new().prefix("result-").tempdir_in(tmp).map_err(failed("write to", tmp))?;
+        let folder = files::folder_to_keep("result-").tempdir_in(tmp).map_err(failed("write to", tmp))?;
         Ok(StagedResult { folder, target: self.result_folder(job, token) })
     }
 

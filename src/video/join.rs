@@ -5,17 +5,19 @@
 //! every frame takes the same time: no gap, no overlap, and the film is as long as its shots together.
 
 use std::fs;
+use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
+use crate::files;
 use crate::pipeline::Size;
 
 use super::h264::ParameterSets;
 use super::mp4::{self, Entry, TICKS_PER_FRAME};
 use super::read::{find_moov, h264_track, sample_ranges};
-use super::{Mp4Facts, VideoError, file};
+use super::{Mp4Facts, VideoError};
 
 /// A video as a film needs it.
 struct Part {
@@ -51,7 +53,8 @@ pub fn join(path: &Path, parts: &[impl AsRef<Path>]) -> Result<Mp4Facts, VideoEr
     let Part { size, fps, sets, entries, samples } = film.ok_or(VideoError::NoFrames)?;
     let head = mp4::head(size, fps, &sets, &entries)?;
     let content = || [&head[..], &samples[..]];
-    file::write_whole(path, content())?;
+    files::write_whole(path, |file| content().into_iter().try_for_each(|part| file.write_all(part)))
+        .map_err(VideoError::write(path))?;
     let mut hash = Sha256::new();
     content().into_iter().for_each(|part| hash.update(part));
     Ok(Mp4Facts {

@@ -6,11 +6,10 @@
 //! samples.
 //!
 //! Colour is BT.709 limited range throughout, stated in the bitstream and in the container. `yuv` holds the conversion,
-//! `h264` the encoder and its settings, `mp4` the boxes, `file` the way to disk, `read` the way back, `join` one film
+//! `h264` the encoder and its settings, `mp4` the boxes, `writer` the way to disk, `read` the way back, `join` one film
 //! of many, `still` single pictures.
 
 mod error;
-mod file;
 mod h264;
 mod join;
 mod mp4;

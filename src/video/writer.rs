@@ -1,14 +1,16 @@
 //! Frames in, one MP4 out.
 
+use std::io::Write;
 use std::iter;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::files;
 use crate::pipeline::{Frames, Size};
 
 use super::h264::{Encoder, Sample};
-use super::{VideoError, file, mp4};
+use super::{VideoError, mp4};
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +76,8 @@ impl Mp4Writer {
         let entries: Vec<_> = self.samples.iter().map(entry).collect();
         let head = mp4::head(self.size, self.fps, &self.encoder.into_parameter_sets(), &entries)?;
         let parts = || iter::once(&head[..]).chain(self.samples.iter().map(|sample| &sample.data[..]));
-        file::write_whole(&self.path, parts())?;
+        files::write_whole(&self.path, |file| parts().try_for_each(|part| file.write_all(part)))
+            .map_err(VideoError::write(&self.path))?;
 
         let mut hash = Sha256::new();
         parts().for_each(|part| hash.update(part));

@@ -7,8 +7,8 @@
 //! The main thread of a worker runs the model and nothing else ([`Worker::run`]). Beside it, on a small runtime, a
 //! keeper renews the lease of the job, carries its progress up and brings "cancel" down; it is the only
 //! one to stop a run. The steps of a run are saved as they are done (`checkpoint`), so that the next attempt goes on
-//! where this one ended. A panic while a job runs ends the process: there is no telling in what state it left the
-//! device. The supervisor starts another, and the job's attempts are counted.
+//! where this one ended. Where the device hangs, [`stall`] ends the process. A panic while a job runs ends the process:
+//! there is no telling in what state it left the device. The supervisor starts another, and the job's attempts are counted.
 
 mod checkpoint;
 mod failure;
@@ -18,6 +18,7 @@ pub mod lifeline;
 pub mod place;
 mod publish;
 mod run;
+pub mod stall;
 mod story;
 pub mod supervisor;
 

@@ -11,14 +11,17 @@ use storymem::queue::FailureCode;
 use crate::Service;
 
 #[test]
-fn the_committed_document_is_true() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi/openapi.json");
-    let committed = fs::read_to_string(&path).unwrap_or_default();
-    let document = api::document().to_pretty_json().unwrap() + "\n";
-    assert!(
-        committed == document,
-        "openapi/openapi.json is out of date; run `cargo run -- openapi > openapi/openapi.json` and review the change"
-    );
+fn the_committed_documents_are_true() {
+    let newer = api::document().to_pretty_json().unwrap();
+    let older = serde_json::to_string_pretty(&api::document_3_0()).unwrap();
+    for (name, flags, document) in [("openapi.json", "", newer), ("openapi-3.0.json", " --spec 3.0", older)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("openapi").join(name);
+        let committed = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == document + "\n",
+            "openapi/{name} is out of date; run `cargo run -- openapi{flags} > openapi/{name}` and review the change"
+        );
+    }
 }
 
 #[tokio::test]
@@ -72,5 +75,30 @@ fn every_operation_and_parameter_is_described() {
                 assert!(parameter["description"].is_string(), "{method} {path} {}", parameter["name"]);
             }
         }
+    }
+}
+
+/// OpenAPI asks for it, and generators refuse a document without.
+#[test]
+fn every_response_is_described() {
+    let document = serde_json::to_value(api::document()).unwrap();
+    let items = document["paths"].as_object().unwrap();
+    for (path, item) in items {
+        for (method, operation) in item.as_object().unwrap() {
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let described = response["description"].as_str().is_some_and(|text| !text.is_empty());
+                assert!(described || response["$ref"].is_string(), "{method} {path} {status}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_code_is_in_the_troubleshooting_guide() {
+    let guide =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/troubleshooting.md")).unwrap();
+    let errors = ErrorCode::ALL.iter().map(|code| code.code());
+    for code in errors.chain(FailureCode::ALL.map(FailureCode::code)) {
+        assert!(guide.contains(&format!("`{code}`")), "{code}");
     }
 }

@@ -1,12 +1,15 @@
 //! The service on the device: jobs over HTTP, and what becomes of them when the device is lost.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use storymem::queue::{Outcome, Policy, Queue, SystemClock};
 use tempfile::TempDir;
 
 use super::common::fixture;
@@ -116,9 +119,26 @@ async fn a_posted_job_becomes_the_video_that_the_command_line_makes_on_the_devic
     };
     // Everything was compiled when the worker warmed up.
     let log = machine.log();
-    assert_eq!(log.count("aclgrphBuildModel"), 10);
+    assert_eq!(log.count("aclgrphBuildModel"), 11);
     assert!(video == generated(&machine, folder.path()));
     assert_eq!(machine.log().count("aclgrphBuildModel"), 0);
+}
+
+/// A call in the denoising of the second job.
+const SECOND_JOB: &str = "aclmdlExecuteAsync:110+";
+
+/// Makes jobs until something has gone wrong that was armed after the first of them; gives that job.
+async fn disturbed(service: &Service, armed: &Path) -> Value {
+    let before = service.job().await;
+    assert_eq!(before["status"], "succeeded", "{before}");
+    std::fs::write(armed, "").unwrap();
+    loop {
+        let job = service.job().await;
+        if !armed.exists() {
+            return job;
+        }
+        assert_eq!(job["status"], "succeeded", "{job}");
+    }
 }
 
 #[tokio::test]
@@ -127,20 +147,11 @@ async fn when_the_device_is_lost_the_job_says_so_and_another_worker_makes_the_ne
     let undisturbed = generated(&machine, folder.path());
     machine.log();
     let armed = folder.path().join("armed");
-    let fault = format!("aclmdlExecuteAsync:60=lose 507899 once {}", armed.display());
+    let fault = format!("{SECOND_JOB}=lose 507899 once {}", armed.display());
     let service = Service::start(&machine, folder.path(), |command| {
         command.env("CANN_EMULATOR_FAULTS", fault);
     });
-    let before = service.job().await;
-    assert_eq!(before["status"], "succeeded", "{before}");
-    std::fs::write(&armed, "").unwrap();
-    let lost = loop {
-        let job = service.job().await;
-        if !armed.exists() {
-            break job;
-        }
-        assert_eq!(job["status"], "succeeded", "{job}");
-    };
+    let lost = disturbed(&service, &armed).await;
     assert_eq!(
         (&lost["status"], &lost["error"]["code"]),
         (&json!("failed"), &json!("engine_error")),
@@ -151,4 +162,56 @@ async fn when_the_device_is_lost_the_job_says_so_and_another_worker_makes_the_ne
     let next = service.job().await;
     assert_eq!(next["status"], "succeeded", "{next}");
     assert!(service.video(&next).await == undisturbed);
+}
+
+#[tokio::test]
+async fn when_the_device_has_no_memory_left_the_job_says_so_and_the_next_is_right() {
+    let (machine, folder) = (Machine::new(), bundle());
+    let undisturbed = generated(&machine, folder.path());
+    machine.log();
+    let armed = folder.path().join("armed");
+    let fault = format!("aclrtMalloc:1+=fail 207001 once {}", armed.display());
+    let service = Service::start(&machine, folder.path(), |command| {
+        command.env("CANN_EMULATOR_FAULTS", fault);
+    });
+    let failed = disturbed(&service, &armed).await;
+    assert_eq!(
+        (&failed["status"], &failed["error"]["code"]),
+        (&json!("failed"), &json!("engine_error")),
+        "{failed}"
+    );
+    let detail = failed["error"]["detail"].as_str().unwrap();
+    assert!(detail.contains("no memory left") && detail.contains("--device-memory"), "{detail}");
+    let next = service.job().await;
+    assert_eq!(next["status"], "succeeded", "{next}");
+    assert!(service.video(&next).await == undisturbed);
+    // That is no reason to give the device up.
+    let workers: BTreeSet<i64> =
+        machine.log().calls("aclrtMalloc").map(|call| call["pid"].as_i64().unwrap()).collect();
+    assert_eq!(workers.len(), 1);
+}
+
+#[tokio::test]
+async fn when_the_device_hangs_another_worker_makes_the_job() {
+    let (machine, folder) = (Machine::new(), bundle());
+    let undisturbed = generated(&machine, folder.path());
+    let armed = folder.path().join("armed");
+    let never = folder.path().join("never");
+    let fault = format!("{SECOND_JOB}=hang {} once {}", never.display(), armed.display());
+    let service = Service::start(&machine, folder.path(), |command| {
+        command.env("CANN_EMULATOR_FAULTS", fault).args(["--stall-seconds", "5"]);
+    });
+    let hung = disturbed(&service, &armed).await;
+    assert_eq!(hung["status"], "succeeded", "{hung}");
+    assert!(service.video(&hung).await == undisturbed);
+
+    let database = folder.path().join("data/storymem.sqlite");
+    let queue = Queue::open(&database, Arc::new(SystemClock), Policy::default()).await.unwrap();
+    let id = hung["id"].as_str().unwrap().parse().unwrap();
+    let attempts = queue.attempts(id).await.unwrap();
+    let outcomes: Vec<_> = attempts.iter().map(|attempt| attempt.outcome).collect();
+    assert_eq!(outcomes, [Some(Outcome::Lost), Some(Outcome::Succeeded)]);
+    let detail = attempts[0].detail.as_deref().unwrap();
+    assert!(detail.starts_with("its device `cann:0` hangs: graph `"), "{detail}");
+    assert!(detail.contains("has not returned for") && detail.contains("npu-smi"), "{detail}");
 }

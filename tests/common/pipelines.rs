@@ -1,5 +1,6 @@
 //! Whole pipelines, as a user types them, against the reference's.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -56,6 +57,12 @@ impl Pipeline {
         let stdout = String::from_utf8_lossy(&output.stdout);
         assert!(stdout.contains(&format!("{kept} frames")), "{tree} {name}: {stdout}");
 
+        // Files are for whoever may read any new file.
+        let mode = |file: &str| folder.path().join(file).metadata().unwrap().permissions().mode();
+        std::fs::write(folder.path().join("new"), "").unwrap();
+        for file in ["dump.safetensors", "v.mp4"] {
+            assert_eq!(mode(file), mode("new"), "{file}");
+        }
         let dump = load(&folder.path().join("dump.safetensors"));
         for (stage, reference) in golden(tree, &format!("pipeline_{name}")) {
             assert_eq!(dump[&stage].shape(), reference.shape(), "{tree} {name} {stage}");

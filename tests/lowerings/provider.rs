@@ -2,63 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use onnx_export::bundle::{Dtype, Manifest, Nets};
+use onnx_export::bundle::{BundleVariant, Dtype, Manifest, shot_graphs};
 use onnx_export::graph::cann::{
     Attention, FLASH_ATTENTION, OPSET, Precision, Problem, is_registered, provider_report,
 };
-use onnx_export::graph::{AttentionSpec, Builder, CannLowering, CpuLowering, DataType, Graph, Lowering};
-use onnx_export::models::clip::ClipConfig;
-use onnx_export::models::umt5::Umt5Config;
-use onnx_export::models::vae::{Chunk, VaeConfig};
-use onnx_export::models::wan::{LatentGrid, WanConfig};
-use onnx_export::models::{Net, clip, umt5, vae, wan};
+use onnx_export::graph::{AttentionSpec, Builder, CannLowering, CpuLowering, DataType, Graph};
+use onnx_export::models::wan::LatentGrid;
 use onnx_export::proto::{GraphProto, OperatorSetIdProto, tensor_shape_proto::dimension};
 
 use super::common::{TREES, clip_folder, exported};
 use super::{CHUNKED, EXACT, FLASH};
 
-/// A shot's size: latent rows and columns, latent frames with memory.
-#[derive(Clone, Copy)]
-struct Profile {
-    rows: usize,
-    columns: usize,
-    frames: usize,
-    tokens: usize,
-}
-
-const SMALL: Profile = Profile { rows: 6, columns: 4, frames: 3, tokens: 64 };
-/// 832x480, 81 frames, three memory frames, the longest prompt.
-const FULL: Profile = Profile { rows: 60, columns: 104, frames: 3 + 21, tokens: 512 };
-
-/// Every graph that a shot and the choice of its keyframes run.
-fn graphs(manifest: &Manifest, lowering: &dyn Lowering, profile: Profile) -> Vec<Graph> {
-    let Profile { rows, columns, frames, tokens } = profile;
-    let grid = LatentGrid { frames, height: rows, width: columns };
-    let Nets { text_encoder, transformer, vae: autoencoder, clip: tower } = &manifest.nets;
-    let mut graphs = Vec::new();
-    let mut add = |net: Net, prefix: &str, build: &dyn Fn(Builder<'_>) -> Graph| {
-        let tensors = manifest.tensors(net);
-        let stored = |name: &str| {
-            let name = format!("{prefix}{name}");
-            DataType::from(tensors.iter().find(|tensor| tensor.name == name).unwrap().dtype)
-        };
-        graphs.push(build(Builder::new(lowering, &stored)));
-    };
-    add(Net::TextEncoder, &umt5::layer_prefix(0), &|g| umt5::layer(g, text_encoder, tokens));
-    add(Net::TextEncoder, "", &|g| umt5::final_norm(g, text_encoder, tokens));
-    add(Net::TransformerHigh, "", &|g| wan::context(g, transformer));
-    add(Net::TransformerHigh, "", &|g| wan::prologue(g, transformer, grid));
-    add(Net::TransformerHigh, &wan::block_prefix(0), &|g| wan::block(g, transformer, grid));
-    add(Net::TransformerHigh, "", &|g| wan::epilogue(g, transformer, grid));
-    for chunk in [Chunk::First, Chunk::Next] {
-        add(Net::Vae, "", &|g| vae::encode(g, autoencoder, chunk, rows, columns));
-        add(Net::Vae, "", &|g| vae::decode(g, autoencoder, chunk, rows, columns));
-    }
-    if let Some(tower) = tower {
-        add(Net::Clip, "", &|g| clip::embed(g, tower));
-    }
-    graphs
-}
+const SMALL: LatentGrid = LatentGrid { frames: 3, height: 6, width: 4 };
+/// 832x480, 81 frames, three memory frames.
+const FULL: LatentGrid = LatentGrid { frames: 3 + 21, height: 60, width: 104 };
 
 fn manifest(tree: &str, dtype: Dtype) -> Manifest {
     let (bundle, _folder) = exported(tree, false, &["--clip", &clip_folder(tree)]);
@@ -67,49 +24,7 @@ fn manifest(tree: &str, dtype: Dtype) -> Manifest {
 
 /// Wan2.2-I2V-A14B and CLIP ViT-B/32.
 fn full_size(dtype: Dtype) -> Manifest {
-    let text_encoder = Umt5Config {
-        vocab_size: 256_384,
-        d_model: 4096,
-        d_kv: 64,
-        d_ff: 10_240,
-        num_heads: 64,
-        num_layers: 24,
-        relative_attention_num_buckets: 32,
-        relative_attention_max_distance: 128,
-        layer_norm_epsilon: 1e-6,
-    };
-    let transformer = WanConfig {
-        dim: 5120,
-        ffn_dim: 13_824,
-        freq_dim: 256,
-        text_dim: 4096,
-        in_dim: 36,
-        out_dim: 16,
-        num_heads: 40,
-        num_layers: 40,
-        eps: 1e-6,
-        text_len: 512,
-    };
-    let vae = VaeConfig {
-        base_dim: 96,
-        z_dim: 16,
-        dim_mult: vec![1, 2, 4, 4],
-        num_res_blocks: 2,
-        temperal_downsample: vec![false, true, true],
-        latents_mean: vec![0.0; 16],
-        latents_std: vec![1.0; 16],
-    };
-    let clip = Some(ClipConfig {
-        hidden_size: 768,
-        intermediate_size: 3072,
-        num_hidden_layers: 12,
-        num_attention_heads: 12,
-        image_size: 224,
-        patch_size: 32,
-        projection_dim: 512,
-        layer_norm_eps: 1e-5,
-    });
-    Manifest { nets: Nets { text_encoder, transformer, vae, clip }, ..manifest("tiny", dtype) }
+    Manifest::a14b(BundleVariant::Mi2v, dtype)
 }
 
 fn proto(graph: &Graph) -> &GraphProto {
@@ -124,7 +39,7 @@ fn count(graph: &Graph, operator: &str) -> usize {
 fn cann_would_take_every_graph_of_every_lowering_bundle_and_size() {
     let by_memory = CannLowering { attention: Attention::Chunked { queries: usize::MAX }, ..FLASH };
     for name in ["A14B"].into_iter().chain(TREES) {
-        let profile = if name == "A14B" { FULL } else { SMALL };
+        let grid = if name == "A14B" { FULL } else { SMALL };
         for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
             let manifest = if name == "A14B" { full_size(dtype) } else { manifest(name, dtype) };
             for lowering in [FLASH, CHUNKED, EXACT, by_memory] {
@@ -135,7 +50,7 @@ fn cann_would_take_every_graph_of_every_lowering_bundle_and_size() {
                     }
                     _ => lowering,
                 };
-                for graph in graphs(&manifest, &lowering, profile) {
+                for graph in shot_graphs(&manifest, &lowering, grid) {
                     let what = format!("{name} {} {lowering} {}", dtype.name(), graph.name);
                     assert_eq!(provider_report(&graph), [], "{what}");
                     let imports: Vec<_> =
@@ -159,7 +74,7 @@ fn flash_attention_is_used_where_it_can_be() {
     let uses = |manifest: &Manifest, lowering: CannLowering| -> Vec<(String, usize)> {
         let used =
             |graph: Graph| Some((graph.name.clone(), count(&graph, FLASH_ATTENTION))).filter(|(_, n)| *n > 0);
-        graphs(manifest, &lowering, FULL).into_iter().filter_map(used).collect()
+        shot_graphs(manifest, &lowering, FULL).into_iter().filter_map(used).collect()
     };
     let f16 = full_size(Dtype::F16);
     assert_eq!(uses(&f16, FLASH), [("wan_block".to_owned(), 2)]);
@@ -212,15 +127,16 @@ fn scores_of_a_chunk_stay_within_a_gibibyte() {
     let manifest = full_size(Dtype::F16);
     let lowering = CannLowering { attention: Attention::Chunked { queries: usize::MAX }, ..FLASH };
     let block =
-        graphs(&manifest, &lowering, FULL).into_iter().find(|graph| graph.name == "wan_block").unwrap();
-    // Self-attention: 40 heads, 24 * 30 * 52 keys, chunks of 176 queries; cross-attention over 512 keys in three.
-    assert_eq!(count(&block, "Softmax"), 37_440usize.div_ceil(176) + 3);
+        shot_graphs(&manifest, &lowering, FULL).into_iter().find(|graph| graph.name == "wan_block").unwrap();
+    // A tenth of the tokens at a time. Self-attention: 40 heads, 24 * 30 * 52 keys, chunks of 176 queries; cross-attention
+    // over 512 keys.
+    assert_eq!(count(&block, "Softmax"), 3744usize.div_ceil(176) + 1);
 }
 
 #[test]
 fn the_cpus_graphs_would_be_refused() {
     let manifest = manifest("tiny", Dtype::F32);
-    for graph in graphs(&manifest, &CpuLowering, SMALL) {
+    for graph in shot_graphs(&manifest, &CpuLowering, SMALL) {
         let problems = provider_report(&graph);
         assert!(problems.contains(&Problem::Domain("com.microsoft".into())), "{}", graph.name);
         let unknown = |problem: &Problem| matches!(problem, Problem::Operator { opset: 23, .. });

@@ -40,7 +40,7 @@ class Service:
 
     def _start(self, listen: str) -> None:
         command = [*self._command, "--data-dir", str(self.data), "--listen", listen]
-        self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=self._environment)
+        self._process = subprocess.Popen(command, env=self._environment, stderr=subprocess.PIPE, text=True)
         self.base = f"http://{self._address()}"
 
     def _address(self) -> str:

@@ -46,6 +46,10 @@ def map_case(context, case):
         case.path_parameters["id"] = cancelled_job()
     if name(case) == "POST /stories" and case.media_type == "application/json" and isinstance(case.body, dict):
         case.body = served_story(case.body)
+    if name(case) == "POST /v1/videos" and case.media_type == "application/json" and isinstance(case.body, dict):
+        case.body = served_video(case.body)
+    if name(case) == "DELETE /v1/videos/{id}":
+        case.path_parameters["id"] = cancelled_job()
     if name(case) == "POST /stories/{id}/cancel":
         case.path_parameters["id"] = waiting_story()["id"]
     if name(case) == "PUT /stories/{id}/memory" and isinstance(case.body, dict):
@@ -119,6 +123,14 @@ def served(request: dict) -> dict:
     if "metadata" in request:
         request["metadata"] = {name[:64]: value[:512] for name, value in list(request["metadata"].items())[:16]}
     return request
+
+
+def served_video(request: dict) -> dict:
+    """The same in OpenAI's words."""
+    request = {name: request[name] for name in ("prompt", "model", "seconds", "size") if name in request}
+    request |= {name: value for name, value in {"seconds": "1", "size": "96x64"}.items() if name in request}
+    request["prompt"] = request["prompt"] or "A lighthouse"
+    return request | {"input_reference": {"file_id": UPLOAD["upload"]}, "priority": -10}
 
 
 def served_story(request: dict) -> dict:

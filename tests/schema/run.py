@@ -29,9 +29,9 @@ SECRET = "whsec_" + base64.b64encode(bytes(24)).decode()
 
 def main() -> int:
     program, bundle = sys.argv[1:]
-    secret = {"STORYMEM_WEBHOOK_SECRET": SECRET}
-    with Service(program, bundle, "--max-queued-jobs", "1000000", environment=secret) as service:
-        answers = service.data.with_name("answers.json")
+    flags = ["--max-queued-jobs", "1000000"]
+    with Service(program, bundle, *flags, environment={"STORYMEM_WEBHOOK_SECRET": SECRET}) as service:
+        answers = service.data / "answers.json"
         environment = os.environ | {
             "SCHEMATHESIS_HOOKS": "hooks",
             "PYTHONPATH": str(HERE),

@@ -9,6 +9,7 @@ use crate::models::umt5::Umt5Config;
 use crate::models::vae::VaeConfig;
 use crate::models::wan::WanConfig;
 use crate::models::{Net, clip, umt5, vae, wan};
+use crate::weights::lora::LoraScale;
 
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +42,28 @@ pub struct Manifest {
 impl Manifest {
     /// The format this version of the software reads and writes.
     pub const FORMAT: u32 = 1;
+
+    /// Of a bundle of Wan2.2-A14B with StoryMem's adapter, but for its files: what can be said of one before there is one.
+    pub fn a14b(variant: BundleVariant, dtype: Dtype) -> Self {
+        Self {
+            format: Self::FORMAT,
+            name: "Wan2.2-A14B".into(),
+            variant,
+            random_weights: false,
+            dtype,
+            nets: Nets {
+                text_encoder: Umt5Config::xxl(),
+                transformer: WanConfig::a14b(variant.in_dim()),
+                vae: VaeConfig::wan(),
+                clip: Some(ClipConfig::vit_b_32()),
+            },
+            sampling: SamplingDefaults::for_variant(variant),
+            lora: Vec::new(),
+            sources: Vec::new(),
+            files: Vec::new(),
+            licences: Vec::new(),
+        }
+    }
 
     /// The tensors of `net`'s weight file, in order: exactly those its graphs take.
     pub fn tensors(&self, net: Net) -> Vec<StoredTensor> {
@@ -204,12 +227,20 @@ pub struct LoraFacts {
     pub file: String,
     /// The expert it was merged into.
     pub net: Net,
-    /// Ranks that occur, ascending; one twice if it occurs with two scales.
+    /// The rule that made its scales of alpha and rank: `rslora`, `plain` or a number.
+    pub rule: LoraScale,
+    /// What the scales were multiplied with.
+    pub strength: f64,
+    /// Ranks that occur, ascending; one twice if it occurs with two alphas.
     pub ranks: Vec<usize>,
-    /// Scale of `B A`, in the order of `ranks`.
+    /// Alpha of each of `ranks`; null where the adapter tells none, which means alpha = rank.
+    pub alphas: Vec<Option<f64>>,
+    /// Scale of `B A` of each of `ranks`, strength included.
     pub scales: Vec<f64>,
     /// Weights it changed.
     pub merged: usize,
+    /// Keys for the image branch of Wan2.1, which Wan2.2 has not.
+    pub unused: usize,
 }
 
 /// A file, its size and its SHA-256.

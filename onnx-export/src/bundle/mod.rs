@@ -15,13 +15,17 @@ mod layout;
 mod manifest;
 mod open;
 mod sampling;
+mod verify;
 mod writer;
 
 pub use digest::sha256_file;
+pub(crate) use digest::sha256_whole;
+pub use graphs::shot_graphs;
 pub use layout::{ALIGNMENT, StoredTensor};
 pub use manifest::{BundleVariant, Dtype, FileDigest, Guidance, LoraFacts, Manifest, Nets, SamplingDefaults};
 pub use open::{Bundle, BundleError, WeightFile};
 pub use sampling::NEGATIVE_PROMPT;
+pub use verify::FileCheck;
 pub use writer::{BundleWriter, WeightWriter, WriteError};
 
 /// The manifest's file name.

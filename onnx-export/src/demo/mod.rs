@@ -88,12 +88,9 @@ pub fn manifest_for(variant: BundleVariant) -> Manifest {
     };
     let vae = VaeConfig {
         base_dim: 8,
-        z_dim: 16,
-        dim_mult: vec![1, 2, 4, 4],
-        num_res_blocks: 2,
-        temperal_downsample: vec![false, true, true],
         latents_mean: vec![0.0; 16],
         latents_std: vec![1.0; 16],
+        ..VaeConfig::wan()
     };
     Manifest {
         format: Manifest::FORMAT,

@@ -117,7 +117,8 @@ impl NetPlan {
         let mut file = bundle.weights(self.report().net, self.stored.clone())?;
         for (i, (key, stored)) in self.keys.iter().zip(&self.stored).enumerate() {
             let tensor = self.checkpoint.tensor(key).expect("the plan was checked to name existing keys");
-            let updates: Vec<_> = self.adapters.iter().filter_map(|adapter| adapter.update(i)).collect();
+            let updates = self.adapters.iter().filter_map(|adapter| adapter.update(i).transpose());
+            let updates = updates.collect::<Result<Vec<_>, _>>()?;
             let row_bytes = tensor.bytes.len() / tensor.shape.first().copied().unwrap_or(1);
             file.tensor(|rows: Range<usize>, values: &mut [f32]| {
                 values::widen(

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use prost::Message;
 use sha2::{Digest, Sha256};
 
+use super::attribute::Attribute;
 use super::{DataType, GraphMemory, GraphSpec, Lowering, Port, WeightSpec};
 use crate::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
-    TypeProto, ValueInfoProto, attribute_proto, tensor_shape_proto, type_proto,
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto, tensor_shape_proto, type_proto,
 };
 
 /// A tensor inside a graph under construction. Cheap to clone.
@@ -95,7 +96,8 @@ pub struct Builder<'a> {
     initializers: Vec<TensorProto>,
     inputs: Vec<Port>,
     weights: Vec<Port>,
-    outputs: Vec<Port>,
+    /// With the value that each of them is.
+    outputs: Vec<(Port, Value)>,
     /// Bytes of each node's result.
     sizes: HashMap<String, u64>,
     next_id: usize,
@@ -126,25 +128,52 @@ impl<'a> Builder<'a> {
 
     /// An activation that is bound for each run.
     pub fn input(&mut self, name: &str, dtype: DataType, shape: &[usize]) -> Value {
-        self.inputs.push(Port { name: name.into(), dtype, shape: shape.into() });
-        Value { name: name.into(), dtype, shape: shape.into() }
+        self.bound(Port { name: name.into(), dtype, shape: shape.into(), rows: None })
+    }
+
+    /// An activation of which a run takes `rows` rows; see [`Rows`](super::Rows).
+    pub fn input_rows(&mut self, name: &str, dtype: DataType, shape: &[usize], rows: usize) -> Value {
+        let rows = Some(rows).filter(|&rows| rows < shape[0]);
+        self.bound(Port { name: name.into(), dtype, shape: shape.into(), rows })
+    }
+
+    fn bound(&mut self, port: Port) -> Value {
+        let value = Value { name: (&*port.name).into(), dtype: port.dtype, shape: port.run_shape().into() };
+        self.inputs.push(port);
+        value
     }
 
     /// A weight under its checkpoint name, in the type in which it is stored.
     pub fn weight(&mut self, name: &str, shape: &[usize]) -> Value {
         let dtype = (self.stored)(name);
         if !self.weights.iter().any(|port| port.name == name) {
-            self.weights.push(Port { name: name.into(), dtype, shape: shape.into() });
+            self.weights.push(Port { name: name.into(), dtype, shape: shape.into(), rows: None });
         }
         Value { name: name.into(), dtype, shape: shape.into() }
+    }
+
+    /// The type of products with a weight.
+    pub fn product_type(&self, weight: &str) -> DataType {
+        self.lowering.product_type((self.stored)(weight))
+    }
+
+    /// How many rows of a sequence of `all` a graph should take at a time; see [`Rows`](super::Rows).
+    pub fn rows_at_a_time(&self, all: usize) -> usize {
+        self.lowering.rows_at_a_time(all)
     }
 
     /// Declares `value` a result named `name`, in f32.
     pub fn output(&mut self, name: &str, value: &Value) {
         let value = self.cast(value, DataType::F32);
-        let named = Value { name: name.into(), ..value.clone() };
-        self.node("Identity", &[&value], &[], named.dtype, &named.shape).rename(self, name);
-        self.outputs.push(Port { name: name.into(), dtype: named.dtype, shape: named.shape.to_vec() });
+        self.output_rows(name, &value, value.dim(0));
+    }
+
+    /// Declares `value`, in its own type, what a run gives of a result with `all` rows; see [`Rows`](super::Rows).
+    pub fn output_rows(&mut self, name: &str, value: &Value, all: usize) {
+        let rows = Some(value.dim(0)).filter(|&rows| rows < all);
+        let mut shape = value.shape.to_vec();
+        shape[0] = all;
+        self.outputs.push((Port { name: name.into(), dtype: value.dtype, shape, rows }, value.clone()));
     }
 
     /// A constant of f32 numbers.
@@ -224,9 +253,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Closes the graph.
-    pub fn finish(self, name: &str) -> Graph {
-        let memory =
-            GraphMemory::of(&self.nodes, &self.initializers, &self.inputs, &self.outputs, &self.sizes);
+    pub fn finish(mut self, name: &str) -> Graph {
+        let outputs = self.name_outputs();
+        let memory = GraphMemory::of(&self.nodes, &self.initializers, &self.inputs, &outputs, &self.sizes);
         let model = ModelProto {
             ir_version: Some(10),
             producer_name: Some("storymem".into()),
@@ -245,57 +274,39 @@ impl<'a> Builder<'a> {
                 node: self.nodes,
                 initializer: self.initializers,
                 input: self.inputs.iter().chain(&self.weights).map(value_info).collect(),
-                output: self.outputs.iter().map(value_info).collect(),
+                output: outputs.iter().map(value_info).collect(),
                 ..Default::default()
             }),
             ..Default::default()
         };
-        let Self { inputs, weights, outputs, .. } = self;
+        let Self { inputs, weights, .. } = self;
         Graph { name: name.into(), model, inputs, weights, outputs, memory }
     }
-}
 
-impl Value {
-    /// Gives the result of the node made last another name.
-    fn rename(&self, builder: &mut Builder<'_>, name: &str) {
-        let node = builder.nodes.last_mut().expect("a value is renamed right after its node was made");
-        assert_eq!(node.output, [&*self.name], "only the newest value can be renamed");
-        node.output = vec![name.into()];
-    }
-}
-
-/// An attribute of a node.
-pub(super) enum Attribute {
-    Int(i64),
-    Ints(Vec<i64>),
-    Float(f32),
-    Text(&'static str),
-}
-
-impl Attribute {
-    fn to_proto(&self, name: &str) -> AttributeProto {
-        use attribute_proto::AttributeType;
-        let mut proto = AttributeProto { name: Some(name.into()), ..Default::default() };
-        let kind = match self {
-            Self::Int(value) => {
-                proto.i = Some(*value);
-                AttributeType::Int
+    /// Gives each result its name. The node that makes it writes it under that name: one that copied it would take its
+    /// memory once more. Only what no node makes, or is two results, is copied.
+    fn name_outputs(&mut self) -> Vec<Port> {
+        let mut names: HashMap<Rc<str>, String> = HashMap::new();
+        let (mut ports, mut copies) = (Vec::new(), Vec::new());
+        for (port, value) in std::mem::take(&mut self.outputs) {
+            if self.sizes.contains_key(&*value.name) && !names.contains_key(&value.name) {
+                names.insert(value.name, port.name.clone());
+            } else {
+                copies.push((port.name.clone(), value));
             }
-            Self::Ints(values) => {
-                proto.ints = values.clone();
-                AttributeType::Ints
+            ports.push(port);
+        }
+        for (name, value) in copies {
+            let copy = self.node("Identity", &[&value], &[], value.dtype, &value.shape);
+            names.insert(copy.name, name);
+        }
+        let values = self.nodes.iter_mut().flat_map(|node| node.input.iter_mut().chain(&mut node.output));
+        for value in values {
+            if let Some(name) = names.get(value.as_str()) {
+                value.clone_from(name);
             }
-            Self::Float(value) => {
-                proto.f = Some(*value);
-                AttributeType::Float
-            }
-            Self::Text(value) => {
-                proto.s = Some(value.as_bytes().to_vec());
-                AttributeType::String
-            }
-        };
-        proto.r#type = Some(kind as i32);
-        proto
+        }
+        ports
     }
 }
 
@@ -309,7 +320,7 @@ fn value_info(port: &Port) -> ValueInfoProto {
         r#type: Some(TypeProto {
             value: Some(type_proto::Value::TensorType(type_proto::Tensor {
                 elem_type: Some(port.dtype.onnx()),
-                shape: Some(TensorShapeProto { dim: port.shape.iter().map(dim).collect() }),
+                shape: Some(TensorShapeProto { dim: port.run_shape().iter().map(dim).collect() }),
             })),
             ..Default::default()
         }),

@@ -4,10 +4,15 @@
 //! its file plus one layer. `com.microsoft.MultiHeadAttention` never materialises the scores (`ai.onnx` Attention
 //! does: 800 MB at 4096 tokens and 12 heads), and opset 23 brings fused RMS norms and rotary embeddings.
 
-use super::builder::Attribute::{Float, Int, Ints, Text};
+use super::attribute::Attribute::{Float, Int, Text};
+use super::lowering::even_parts;
 use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, QUICK_GELU, Value};
 
 const CONTRIB: &str = "com.microsoft";
+
+/// Most rows of a sequence at a time. So many that what is done once for each part, such as laying out the keys for
+/// attention, does not count.
+const ROWS: usize = 8192;
 
 /// Lowers to what ONNX Runtime's CPU provider runs best.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +21,10 @@ pub struct CpuLowering;
 impl Lowering for CpuLowering {
     fn opsets(&self) -> &'static [(&'static str, i64)] {
         &[("", 23), (CONTRIB, 1)]
+    }
+
+    fn rows_at_a_time(&self, all: usize) -> usize {
+        even_parts(all, ROWS)
     }
 
     fn linear(&self, g: &mut Builder<'_>, x: &Value, weight: &Value, bias: Option<&Value>) -> Value {
@@ -112,11 +121,8 @@ impl Lowering for CpuLowering {
         spec: ConvSpec<'_>,
     ) -> Value {
         let (weight, bias) = (g.cast(weight, DataType::F32), g.cast(bias, DataType::F32));
-        let ints = |values: &[usize]| Ints(values.iter().map(|&v| v as i64).collect());
-        let kernel = &weight.shape()[2..];
         let shape = spec.output_shape(x.shape(), weight.shape());
-        let attributes =
-            [("kernel_shape", ints(kernel)), ("strides", ints(spec.strides)), ("pads", ints(spec.pads))];
+        let attributes = spec.attributes(weight.shape());
         g.node("Conv", &[x, &weight, &bias], &attributes, DataType::F32, &shape)
     }
 }

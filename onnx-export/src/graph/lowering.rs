@@ -1,5 +1,6 @@
 //! The seam between what a net computes and how a provider likes it written.
 
+use super::attribute::Attribute::{self, Ints};
 use super::{Builder, DataType, Value};
 
 /// What attention is to compute.
@@ -31,6 +32,12 @@ impl ConvSpec<'_> {
             .map(|i| (x[2 + i] + self.pads[i] + self.pads[axes + i] - kernel[i]) / self.strides[i] + 1);
         [x[0], weight[0]].into_iter().chain(spatial).collect()
     }
+
+    /// The attributes that every provider wants, for `weight` `[out, in, …]`.
+    pub(super) fn attributes(&self, weight: &[usize]) -> Vec<(&'static str, Attribute)> {
+        let ints = |values: &[usize]| Ints(values.iter().map(|&value| value as i64).collect());
+        vec![("kernel_shape", ints(&weight[2..])), ("strides", ints(self.strides)), ("pads", ints(self.pads))]
+    }
 }
 
 /// How a provider likes the operations that can be written in more than one way.
@@ -45,6 +52,17 @@ pub trait Lowering {
     /// wider one, where f16 and bf16 meet in f32.
     fn arithmetic_type(&self, a: DataType, b: DataType) -> DataType {
         a.promote(b)
+    }
+
+    /// The type of a product with weights that are stored as said; by default f32.
+    fn product_type(&self, _stored: DataType) -> DataType {
+        DataType::F32
+    }
+
+    /// How many rows of a sequence of `all`, at most that, a graph takes at a time; by default all. See
+    /// [`Rows`](super::Rows).
+    fn rows_at_a_time(&self, all: usize) -> usize {
+        all
     }
 
     /// `x W^T + b` for `x` `[rows, in]` and `W` `[out, in]`; the result is `[rows, out]`.
@@ -88,4 +106,35 @@ pub trait Lowering {
     /// A convolution with `weight` `[out, in, …]` and `bias` `[out]`.
     fn conv(&self, g: &mut Builder<'_>, x: &Value, weight: &Value, bias: &Value, spec: ConvSpec<'_>)
     -> Value;
+}
+
+/// Rows of each part of `rows` when there are as few parts as `most` rows in each allow: as even as can be, in whole
+/// steps of what a matrix unit takes at a time.
+pub(super) fn even_parts(rows: usize, most: usize) -> usize {
+    if rows <= most {
+        return rows;
+    }
+    let most = most.max(1);
+    let whole_steps = Some(most / MATRIX_ROWS * MATRIX_ROWS).filter(|&whole| whole > 0);
+    let parts = rows.div_ceil(whole_steps.unwrap_or(most));
+    rows.div_ceil(parts).next_multiple_of(MATRIX_ROWS).min(most)
+}
+
+/// Rows an Ascend NPU's matrix unit takes at a time; a multiple of what a CPU's registers do.
+const MATRIX_ROWS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::even_parts;
+
+    #[test]
+    fn parts_are_even_and_within_the_limit() {
+        assert_eq!(even_parts(100, usize::MAX), 100);
+        assert_eq!(even_parts(100, 100), 100);
+        assert_eq!(even_parts(96, 95), 48);
+        assert_eq!(even_parts(100, 99), 64); // two of 50, in steps of 16
+        assert_eq!(even_parts(100, 7), 7);
+        assert_eq!(even_parts(100, 0), 1);
+        assert_eq!(even_parts(48_360, 4096), 4032); // twelve of 4030
+    }
 }

@@ -23,12 +23,14 @@ pub struct GraphMemory {
     pub constants: u64,
     /// The most that values inside the graph take at one time.
     pub workspace: u64,
+    /// The largest of them.
+    pub largest: u64,
 }
 
 impl GraphMemory {
     /// What a graph was found to take, of which nothing is estimated any more.
     pub fn measured(bytes: u64) -> Self {
-        Self { constants: bytes, workspace: 0 }
+        Self { constants: bytes, ..Self::default() }
     }
 
     /// Of a graph whose nodes are in the order in which they run; `sizes` has the bytes of each node's result.
@@ -47,6 +49,7 @@ impl GraphMemory {
         // What depends on an activation.
         let mut active: HashSet<&str> = inputs.iter().map(|port| &*port.name).collect();
         let (mut begun, mut ended) = (vec![0; nodes.len()], vec![0; nodes.len()]);
+        let mut largest = 0;
         for (i, node) in nodes.iter().enumerate() {
             let is_active = node.input.iter().any(|name| active.contains(name.as_str()));
             for name in node.output.iter().map(String::as_str) {
@@ -57,6 +60,7 @@ impl GraphMemory {
                     continue;
                 }
                 let bytes = aligned(sizes.get(name).copied().unwrap_or(0));
+                largest = largest.max(bytes);
                 begun[if is_active { i } else { 0 }] += bytes;
                 ended[lives.last_use[name]] += bytes;
             }
@@ -67,7 +71,7 @@ impl GraphMemory {
             workspace = workspace.max(now);
             now -= ended;
         }
-        Self { constants, workspace }
+        Self { constants, workspace, largest }
     }
 }
 
@@ -140,7 +144,7 @@ mod tests {
         let d = g.add(&c, &row); // 1 KiB, the last use of `b`
         g.output("y", &d); // bound
         let memory = g.finish("graph").memory;
-        assert_eq!(memory, GraphMemory { constants: 2 * 512, workspace: 2 * 1024 });
+        assert_eq!(memory, GraphMemory { constants: 2 * 512, workspace: 2 * 1024, largest: 1024 });
     }
 
     #[test]

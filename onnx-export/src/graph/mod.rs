@@ -6,9 +6,12 @@
 //! takes and computes in f16 where the weights are. Shapes are static and inferred while building, so a mistake in a
 //! definition shows where it is made and not deep inside a runtime.
 //!
+//! A graph may be made for some rows of a sequence ([`Rows`]) and run for one part of it after the other.
+//!
 //! Weights are graph *inputs*, named as in the checkpoint: whoever runs the graph binds them. The list of weights
 //! a net expects is what its definition asked for, so it can't drift from the definition.
 
+mod attribute;
 mod builder;
 pub mod cann;
 mod cpu;
@@ -77,6 +80,40 @@ pub struct Port {
     pub dtype: DataType,
     /// Static shape.
     pub shape: Vec<usize>,
+    /// How many of its rows a run takes or gives, where that is not all of them; see [`Rows`].
+    pub rows: Option<usize>,
+}
+
+impl Port {
+    /// The shape a run takes or gives: [`shape`](Self::shape), or some rows of it.
+    pub fn run_shape(&self) -> Vec<usize> {
+        let mut shape = self.shape.clone();
+        if let Some(rows) = self.rows {
+            shape[0] = rows;
+        }
+        shape
+    }
+}
+
+/// How a graph goes over a sequence that it is made for a part of: it is run for some rows after the others.
+///
+/// What of a net treats each token alike needs no memory for all of them at once, and a graph made for some needs none
+/// in whatever order a compiler puts its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Rows of one run.
+    pub at_a_time: usize,
+    /// Rows of the sequence.
+    pub all: usize,
+}
+
+impl Rows {
+    /// Where each run begins. The last ends with the sequence; where that leaves too few rows, it does again what the
+    /// one before it did.
+    pub fn starts(self) -> impl Iterator<Item = usize> {
+        let last = self.all - self.at_a_time;
+        (0..self.all).step_by(self.at_a_time).map(move |start| start.min(last))
+    }
 }
 
 /// A graph without its nodes: what has to be known to run it or to plan for it.
@@ -92,4 +129,30 @@ pub struct GraphSpec {
     pub outputs: Vec<Port>,
     /// Memory it takes while it runs, beside what is bound; an estimate.
     pub memory: GraphMemory,
+}
+
+impl GraphSpec {
+    /// How it goes over a sequence, if it is made for a part of one.
+    pub fn rows(&self) -> Option<Rows> {
+        let mut ports = self.inputs.iter().chain(&self.outputs);
+        ports.find_map(|port| Some(Rows { at_a_time: port.rows?, all: port.shape[0] }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Rows;
+
+    #[test]
+    fn runs_over_some_rows_cover_all_of_them() {
+        for (at_a_time, all, starts) in [
+            (4, 12, vec![0, 4, 8]),
+            (5, 12, vec![0, 5, 7]),
+            (12, 12, vec![0]),
+            (11, 12, vec![0, 1]),
+            (1, 2, vec![0, 1]),
+        ] {
+            assert_eq!(Rows { at_a_time, all }.starts().collect::<Vec<_>>(), starts, "{at_a_time} of {all}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The operations a net's definition is written in.
 
-use super::builder::Attribute::{Int, Ints};
+use super::attribute::Attribute::{Int, Ints};
 use super::{AttentionSpec, Builder, ConvSpec, DataType, Value};
 
 /// Operations that a [`Lowering`](super::Lowering) decides on. Shapes and formulas are in its documentation.

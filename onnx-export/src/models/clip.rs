@@ -10,7 +10,7 @@ use crate::graph::{AttentionSpec, Builder, DataType::F32, Graph, Value, WeightSp
 /// Mean of each colour, subtracted from pixels in [0, 1].
 pub const MEAN: [f32; 3] = [0.481_454_66, 0.457_827_5, 0.408_210_73];
 /// Standard deviation of each colour, by which they are divided then.
-pub const STD: [f32; 3] = [0.268_629_54, 0.261_302_58, 0.275_777_11];
+pub const STD: [f32; 3] = [0.268_629_54, 0.261_302_6, 0.275_777_1];
 
 /// Dimensions of a vision tower.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,20 @@ pub struct ClipConfig {
 }
 
 impl ClipConfig {
+    /// CLIP ViT-B/32 (`config.json` of `openai/clip-vit-base-patch32`).
+    pub fn vit_b_32() -> Self {
+        Self {
+            hidden_size: 768,
+            intermediate_size: 3072,
+            num_hidden_layers: 12,
+            num_attention_heads: 12,
+            image_size: 224,
+            patch_size: 32,
+            projection_dim: 512,
+            layer_norm_eps: 1e-5,
+        }
+    }
+
     /// Patches along a side.
     fn grid(&self) -> usize {
         self.image_size / self.patch_size

@@ -96,7 +96,8 @@ async fn whole(request: Request, most: usize) -> Result<Value, Problem> {
     parse(&bytes)
 }
 
-fn media_type(headers: &HeaderMap) -> Option<String> {
+/// The media type without its parameters, in lower case.
+pub(in crate::api) fn media_type(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let essence = text.split(';').next().unwrap_or(text);
     Some(essence.trim().to_ascii_lowercase())
@@ -167,7 +168,13 @@ async fn image(mut part: Field<'_>, pointer: &str, errors: &mut Errors) -> Resul
     Ok(bytes.into())
 }
 
-fn body_problem(status: StatusCode, code: ErrorCode, detail: String, most: usize) -> Problem {
+/// A body that could not be read: `code`, unless it was too large.
+pub(in crate::api) fn body_problem(
+    status: StatusCode,
+    code: ErrorCode,
+    detail: String,
+    most: usize,
+) -> Problem {
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => Problem::too_large(most),
         _ => Problem::new(code, detail),

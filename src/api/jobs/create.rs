@@ -54,11 +54,22 @@ pub async fn create_job(
     {
         return accepted::<JobView>(answer, true);
     }
+    let job = accept(&app, &caller, body, trace).await?;
+    enqueue(&app, &caller, &job, once.as_ref()).await
+}
+
+/// Checks a request, keeps its images, and makes a job of it.
+pub(in crate::api) async fn accept(
+    app: &App,
+    caller: &Caller,
+    body: Body,
+    trace: Option<String>,
+) -> Result<NewJob, Problem> {
     let Body { json, files } = body;
     let mut errors = Errors::default();
     let mut request = CreateJob::read(json, &mut errors);
-    references::check_webhook(&app, &request, &mut errors);
-    references::find(&app, &caller, request.images().collect(), &mut errors).await?;
+    references::check_webhook(app, &request, &mut errors);
+    references::find(app, caller, request.images().collect(), &mut errors).await?;
 
     let turn = app.intake.clone().acquire_owned().await.map_err(|e| Problem::internal(&e))?;
     let parts = app.clone();
@@ -71,8 +82,7 @@ pub async fn create_job(
     };
     let accept =
         tokio::task::spawn_blocking(move || intake::accept(request, files, errors, origin, &parts, turn));
-    let job = accept.await.map_err(|e| Problem::internal(&e))??;
-    enqueue(&app, &caller, &job, once.as_ref()).await
+    accept.await.map_err(|e| Problem::internal(&e))?
 }
 
 /// The request under its idempotency key. Hashing a large body takes a while.

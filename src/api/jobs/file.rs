@@ -13,8 +13,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 use utoipa::openapi::response::{Response as ResponseDoc, ResponseBuilder};
-use utoipa::openapi::{ContentBuilder, KnownFormat, ObjectBuilder, RefOr, SchemaFormat, Type};
-use utoipa::{IntoParams, IntoResponses};
+use utoipa::openapi::{ContentBuilder, RefOr, Type};
+use utoipa::{IntoParams, IntoResponses, PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::{POLL_SECONDS, find};
@@ -42,7 +42,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 const NAME_CHARS: usize = 60;
 
 /// A job that has succeeded, and what it has made; or why there is nothing.
-pub(super) async fn made(app: &App, caller: &Caller, id: Uuid) -> Result<(Job, Made), Problem> {
+pub(in crate::api) async fn made(app: &App, caller: &Caller, id: Uuid) -> Result<(Job, Made), Problem> {
     let mut job = find(app, caller, id).await?;
     if job.expired_at.is_some() {
         return Err(Problem::new(ErrorCode::ResultExpired, format!("the result of job `{id}` has expired")));
@@ -102,6 +102,12 @@ pub(in crate::api) struct FileHeaders {
     if_none_match: Option<String>,
 }
 
+/// The bytes of a file, for the documentation: `[u8]` is derived to a list of numbers.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub(in crate::api) struct FileBytes(Vec<u8>);
+
 /// How such a request is answered, for the documentation.
 pub(in crate::api) struct FileAnswers<K>(PhantomData<K>);
 
@@ -111,9 +117,7 @@ impl<K: Kind> IntoResponses for FileAnswers<K> {
         let text = |description| header_doc(description, Type::String);
         let tag = || text("Names the bytes of the whole file; it is strong");
         let bytes = |description| {
-            let format = SchemaFormat::KnownFormat(KnownFormat::Binary);
-            let schema = ObjectBuilder::new().schema_type(Type::String).format(Some(format)).build();
-            let content = ContentBuilder::new().schema(Some(schema)).build();
+            let content = ContentBuilder::new().schema(Some(FileBytes::schema())).build();
             let types = std::iter::once(&K::MEDIA_TYPE).chain(K::OR);
             types.fold(ResponseBuilder::new().description(description), |response, &media_type| {
                 response.content(media_type, content.clone())

@@ -46,6 +46,7 @@ problems!(GetProblems: InvalidQuery, JobNotFound, JobDeleted);
     responses(
         (
             status = 200,
+            description = "The job",
             body = JobView,
             headers(
                 ("ETag" = String, description = "Changes with every change of the job"),

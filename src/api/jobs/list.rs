@@ -50,7 +50,7 @@ problems!(ListProblems: InvalidQuery);
     path = "/jobs",
     tag = "jobs",
     params(ListParams),
-    responses((status = 200, body = JobPage), ListProblems)
+    responses((status = 200, description = "A page of jobs", body = JobPage), ListProblems)
 )]
 pub async fn list_jobs(
     State(app): State<App>,

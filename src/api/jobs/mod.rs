@@ -44,7 +44,7 @@ async fn view(app: &App, job: Job) -> Result<view::JobView, Problem> {
 }
 
 /// A job that the caller may see.
-async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Job, Problem> {
+pub(super) async fn find(app: &App, caller: &Caller, id: Uuid) -> Result<Job, Problem> {
     if let Some(job) = app.queue.job(id).await?.filter(|job| caller.owns(job)) {
         return Ok(job);
     }

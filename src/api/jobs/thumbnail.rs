@@ -9,7 +9,8 @@ use crate::api::access::Caller;
 use crate::api::extract::JobId;
 use crate::api::problem::Problem;
 
-struct Jpeg;
+/// The middle frame of a video.
+pub(in crate::api) struct Jpeg;
 
 impl Kind for Jpeg {
     const MEDIA_TYPE: &'static str = "image/jpeg";

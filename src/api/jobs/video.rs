@@ -9,7 +9,8 @@ use crate::api::access::Caller;
 use crate::api::extract::JobId;
 use crate::api::problem::Problem;
 
-struct Mp4;
+/// The MP4 of a job.
+pub(in crate::api) struct Mp4;
 
 impl Kind for Mp4 {
     const MEDIA_TYPE: &'static str = "video/mp4";

@@ -119,7 +119,7 @@ pub struct CreateStoryForm {
     /// As in the JSON form.
     request: CreateStory,
     /// Frames to remember from the beginning, in story order: one part for each.
-    #[schema(value_type = Option<Vec<String>>, format = Binary)]
+    #[schema(value_type = Vec<String>, format = Binary, required = false)]
     memory: Option<Vec<Vec<u8>>>,
 }
 

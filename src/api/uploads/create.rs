@@ -9,6 +9,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::access::Caller;
+use crate::api::jobs::file::FileBytes;
 use crate::api::jobs::images;
 use crate::api::problem::{ErrorCode, Problem, problems};
 use crate::api::{App, once};
@@ -55,10 +56,10 @@ problems!(
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "Drawn by the client; not needed, since the same bytes give the same answer"),
     ),
     request_body(content(
-        (Vec<u8> = "image/png"),
-        (Vec<u8> = "image/jpeg"),
-        (Vec<u8> = "image/webp"),
-        (Vec<u8> = "application/octet-stream"),
+        (inline(FileBytes) = "image/png"),
+        (inline(FileBytes) = "image/jpeg"),
+        (inline(FileBytes) = "image/webp"),
+        (inline(FileBytes) = "application/octet-stream"),
     )),
     responses((status = 201, description = "The image is kept", body = UploadView), UploadProblems)
 )]

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::clock;
 use crate::api::{Catalog, Limits, stories};
+use crate::files;
 use crate::pipeline::size::{MAX_FRAMES, MAX_SIDE};
 use crate::queue::{Policy, Queue, Redo, Room, Status, Story};
 use crate::storage::{Digest, Storage};
@@ -156,10 +157,6 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// What the file system says.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let context = || format!("can't write `{}`", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut aside = tempfile::Builder::new().prefix(".story-").tempfile_in(folder).with_context(context)?;
-    aside.write_all(bytes).and_then(|()| aside.as_file().sync_all()).with_context(context)?;
-    aside.persist(path).map_err(|e| e.error).with_context(context)?;
-    File::open(folder).and_then(|folder| folder.sync_all()).with_context(context)
+    files::write_whole(path, |file| file.write_all(bytes))
+        .with_context(|| format!("can't write `{}`", path.display()))
 }

@@ -10,6 +10,8 @@ use std::ptr;
 
 use libloading::{Library, Symbol};
 
+use crate::engine::calls::{self, Kind};
+
 /// AscendCL's library; where the provider itself looks for it if the loader's path does not have it.
 const LIBRARY: &str = "libascendcl.so";
 const FALLBACK: &str = "/usr/local/Ascend/ascend-toolkit/latest/lib64/libascendcl.so";
@@ -38,6 +40,11 @@ pub struct AclError {
 }
 
 impl AclError {
+    /// Whether the device had no memory to give; it is otherwise as it was.
+    pub(in crate::engine) fn is_exhausted(&self) -> bool {
+        self.code.is_some_and(is_exhausted)
+    }
+
     /// The failed call that the provider's message tells of, among the places in its source that it names as well: as
     /// in `CANN failure 507899: … expr=aclrtMemcpy(…);` or `CANN error executing aclmdlExecuteAsync(…)`.
     fn found_in(message: &str) -> Option<Self> {
@@ -54,8 +61,7 @@ impl AclError {
     }
 }
 
-/// A device without memory to give is otherwise as it was.
-pub(super) fn is_exhausted(code: i32) -> bool {
+fn is_exhausted(code: i32) -> bool {
     matches!(code, 200_000 | 207_001 | 245_000)
 }
 
@@ -158,24 +164,22 @@ impl Acl {
     /// Makes `device` the one that this thread's calls are for.
     pub(super) fn set_device(&self, device: u32) -> Result<(), AclError> {
         // SAFETY: any number may be given.
-        let status = unsafe { (self.set_device)(device.cast_signed()) };
-        self.check("aclrtSetDevice", status)
+        self.call("aclrtSetDevice", || unsafe { (self.set_device)(device.cast_signed()) })
     }
 
     /// How many devices there are.
     pub(super) fn device_count(&self) -> Result<u32, AclError> {
         let mut count = 0;
         // SAFETY: the pointer is to a number of the right type.
-        let status = unsafe { (self.device_count)(&mut count) };
-        self.check("aclrtGetDeviceCount", status).map(|()| count)
+        self.call("aclrtGetDeviceCount", || unsafe { (self.device_count)(&mut count) }).map(|()| count)
     }
 
     /// Memory on the device; never of no bytes.
     pub(super) fn malloc(&self, bytes: u64) -> Result<Address, AclError> {
         let mut address = ptr::null_mut();
         // SAFETY: the pointer is to a pointer.
-        let status = unsafe { (self.malloc)(&mut address, bytes.max(1) as usize, HUGE_PAGES_FIRST) };
-        self.check("aclrtMalloc", status).map(|()| Address(address))
+        let call = || unsafe { (self.malloc)(&mut address, bytes.max(1) as usize, HUGE_PAGES_FIRST) };
+        self.call("aclrtMalloc", call).map(|()| Address(address))
     }
 
     /// Gives memory back.
@@ -184,8 +188,7 @@ impl Acl {
     /// It came from [`Acl::malloc`], was not given back yet, and nothing uses it any more.
     pub(super) unsafe fn free(&self, address: Address) -> Result<(), AclError> {
         // SAFETY: as the caller says.
-        let status = unsafe { (self.free)(address.0) };
-        self.check("aclrtFree", status)
+        self.call("aclrtFree", || unsafe { (self.free)(address.0) })
     }
 
     /// Copies from the host; returns when all is copied.
@@ -194,9 +197,9 @@ impl Acl {
     /// At `to` there is room for as many bytes, and nothing reads or writes it meanwhile.
     pub(super) unsafe fn upload(&self, to: Address, from: &[u8]) -> Result<(), AclError> {
         // SAFETY: as the caller says; the host's side is a slice.
-        let status =
-            unsafe { (self.memcpy)(to.0, from.len(), from.as_ptr().cast(), from.len(), HOST_TO_DEVICE) };
-        self.check("aclrtMemcpy", status)
+        self.call("aclrtMemcpy", || unsafe {
+            (self.memcpy)(to.0, from.len(), from.as_ptr().cast(), from.len(), HOST_TO_DEVICE)
+        })
     }
 
     /// Copies to the host; returns when all is copied.
@@ -205,17 +208,17 @@ impl Acl {
     /// At `from` there are as many bytes, and nothing writes them meanwhile.
     pub(super) unsafe fn download(&self, to: &mut [u8], from: Address) -> Result<(), AclError> {
         // SAFETY: as the caller says; the host's side is a slice.
-        let status =
-            unsafe { (self.memcpy)(to.as_mut_ptr().cast(), to.len(), from.0, to.len(), DEVICE_TO_HOST) };
-        self.check("aclrtMemcpy", status)
+        self.call("aclrtMemcpy", || unsafe {
+            (self.memcpy)(to.as_mut_ptr().cast(), to.len(), from.0, to.len(), DEVICE_TO_HOST)
+        })
     }
 
     /// Free and total bytes of the device.
     pub(super) fn memory_info(&self) -> Result<(u64, u64), AclError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both pointers are to numbers of the right type.
-        let status = unsafe { (self.memory_info)(HIGH_BANDWIDTH_MEMORY, &mut free, &mut total) };
-        self.check("aclrtGetMemInfo", status).map(|()| (free as u64, total as u64))
+        let call = || unsafe { (self.memory_info)(HIGH_BANDWIDTH_MEMORY, &mut free, &mut total) };
+        self.call("aclrtGetMemInfo", call).map(|()| (free as u64, total as u64))
     }
 
     /// The name of the chip, such as `Ascend910B2`.
@@ -233,11 +236,11 @@ impl Acl {
         (status == 0 && !version.is_empty()).then(|| version.to_owned())
     }
 
-    fn check(&self, call: &'static str, code: Status) -> Result<(), AclError> {
-        if code == 0 {
-            return Ok(());
+    fn call(&self, name: &'static str, call: impl FnOnce() -> Status) -> Result<(), AclError> {
+        match calls::note(Kind::Short, || format!("`{name}`"), call) {
+            0 => Ok(()),
+            code => Err(AclError { call: name.into(), code: Some(code), text: self.said() }),
         }
-        Err(AclError { call: call.into(), code: Some(code), text: self.said() })
     }
 
     /// The failed call that the provider's message tells of, with what CANN has said of it on this thread.

@@ -8,14 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onnx_export::graph::{DataType, aligned};
-use ort::memory::Allocator;
-use ort::sys::{
-    ONNXTensorElementDataType, OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfo, OrtMemoryInfoDeviceType,
-};
+use ort::sys::{OrtAllocatorType, OrtDeviceMemoryType, OrtMemoryInfo, OrtMemoryInfoDeviceType};
 use ort::value::DynValue;
 
-use super::acl::{Acl, AclError, Address, is_exhausted};
-use crate::engine::{Bytes, Device, EngineError};
+use super::acl::{Acl, AclError, Address};
+use crate::engine::{Bytes, Device, EngineError, rows};
 
 /// The number by which ONNX Runtime knows the maker of the device. By name alone it does not find the device's memory.
 const VENDOR: u32 = 0x19E5;
@@ -156,32 +153,8 @@ impl Memory {
         dtype: DataType,
         shape: &[usize],
     ) -> Result<DynValue, ort::Error> {
-        let bytes = dtype.size() * shape.iter().product::<usize>();
-        let shape: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
-        let element = match dtype {
-            DataType::F16 => ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16,
-            DataType::Bf16 => ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16,
-            DataType::F32 => ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT,
-            DataType::I64 => ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64,
-        };
-        let mut value = ptr::null_mut();
-        // SAFETY: the description of the memory is valid, the address and the number of bytes are as the caller says,
-        // the shape is a slice, and the last pointer is to a pointer.
-        unsafe {
-            let status = (ort::api().CreateTensorWithDataAsOrtValue)(
-                self.info.as_ptr(),
-                address.0,
-                bytes,
-                shape.as_ptr(),
-                shape.len(),
-                element,
-                &mut value,
-            );
-            ort::Error::result_from_status(status)?;
-        }
-        let value = NonNull::new(value).ok_or_else(|| ort::Error::new("no value was made"))?;
-        // SAFETY: the value is a tensor, made just above. It owns no memory, so any allocator does for it.
-        Ok(unsafe { DynValue::from_ptr(value, Some(&Allocator::default())) })
+        // SAFETY: the description is of this device's memory; the rest is as the caller says.
+        unsafe { rows::refer(self.info, address.0, dtype, shape) }
     }
 
     fn free_spare(&self, state: &mut State) {
@@ -215,7 +188,7 @@ impl Memory {
         };
         let result = choose().and_then(|()| call(&self.acl));
         result.map_err(|reason| {
-            if !reason.code.is_some_and(is_exhausted) {
+            if !reason.is_exhausted() {
                 self.set_failed();
             }
             EngineError::Acl { device: Device::Cann(self.device), reason }

@@ -23,6 +23,7 @@ use ort::ep::ArenaExtendStrategy;
 use ort::ep::cann::PrecisionMode;
 use ort::session::Session;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
+use ort::value::DynValue;
 use sha2::{Digest, Sha256};
 
 pub use acl::AclError;
@@ -30,7 +31,9 @@ pub(super) use memory::Buffer;
 pub use survey::{Ascend, NpuFacts};
 pub(super) use weights::DeviceWeights;
 
+use super::calls::{self, Kind};
 use super::residency::{Demand, Plan, Stage, TooSmall, graph_bytes};
+use super::rows::Part;
 use super::{
     Bytes, Device, DeviceOptions, EngineError, Held, Runtime, StopToken, Tensor, Weights, flash_attention,
 };
@@ -100,7 +103,8 @@ impl Npu {
             return Err(refuse(reason));
         }
         // A first session loads the provider and initialises CANN, or says why that can't be.
-        let probe = session(runtime, options.lowering, id, &probe().to_bytes());
+        let begin = || session(runtime, options.lowering, id, &probe().to_bytes());
+        let probe = calls::note(Kind::Long, || "the start of CANN".into(), begin);
         drop(probe.map_err(|error| {
             let failure = acl.failure_in(error.message());
             refuse(failure.map_or_else(|| error.message().trim().to_owned(), |failure| failure.to_string()))
@@ -177,7 +181,7 @@ impl Npu {
 
     /// Takes an activation to the device.
     pub(super) fn upload(&self, shape: &[usize], data: &[f32]) -> Result<Tensor, EngineError> {
-        let port = Port { name: String::new(), dtype: DataType::F32, shape: shape.to_vec() };
+        let port = Port { name: String::new(), dtype: DataType::F32, shape: shape.to_vec(), rows: None };
         let tensor = self.tensor(&port)?;
         if let Some(buffer) = &tensor.buffer {
             // SAFETY: the buffer was made for the port, and nothing else has it yet.
@@ -216,14 +220,20 @@ pub(super) struct OnNpu {
 }
 
 impl OnNpu {
+    /// A result of the graph, not yet written.
+    pub(super) fn tensor(&self, port: &Port) -> Result<Tensor, EngineError> {
+        self.npu.tensor(port)
+    }
+
     /// Runs the graph on activations and weights that are on the device, and leaves its results there.
     pub(super) fn run(
         &mut self,
         session: &mut Session,
         spec: &GraphSpec,
-        inputs: &[(&str, &ort::value::DynValue)],
+        inputs: &[(&str, &DynValue)],
+        outputs: &mut [Part<'_>],
         stop: &StopToken,
-    ) -> Result<Vec<Tensor>, EngineError> {
+    ) -> Result<(), EngineError> {
         let device = self.npu.device;
         let failed = |reason: ort::Error| {
             let graph = spec.name.clone();
@@ -232,16 +242,14 @@ impl OnNpu {
                 None => EngineError::Run { device, graph, reason },
             }
         };
-        let outputs: Vec<Tensor> =
-            spec.outputs.iter().map(|port| self.npu.tensor(port)).collect::<Result<_, _>>()?;
         let mut binding = session.create_binding().map_err(failed)?;
         for (name, value) in inputs {
             binding.bind_input(*name, value).map_err(failed)?;
         }
-        let mut outputs = outputs;
-        for (port, output) in spec.outputs.iter().zip(&mut outputs) {
-            binding.bind_output(&*port.name, &mut output.value).map_err(failed)?;
+        for (port, output) in spec.outputs.iter().zip(outputs) {
+            binding.bind_output(&*port.name, output.as_result()).map_err(failed)?;
         }
+        let kind = if self.has_run { Kind::Short } else { Kind::Long };
         let mut run = || {
             stop.guard(|options| {
                 session.run_binding_with_options(&binding, options)?;
@@ -250,6 +258,7 @@ impl OnNpu {
                 binding.synchronize_outputs()
             })
         };
+        let mut run = || calls::note(kind, || format!("graph `{}`", spec.name), &mut run);
         let result = if self.has_run {
             run()
         } else {
@@ -270,8 +279,7 @@ impl OnNpu {
         result?.map_err(|reason| {
             self.npu.memory.set_failed();
             failed(reason)
-        })?;
-        Ok(outputs)
+        })
     }
 
     /// Whether the session may be released: where the device has failed, that ends the process.

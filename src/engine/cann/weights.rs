@@ -146,7 +146,7 @@ impl DeviceWeights {
                 (0..2).map(slot).collect::<Result<_, EngineError>>()?
             }
         };
-        let by_prefix = stage.prefixes().iter().cloned().zip(0..).collect();
+        let by_prefix = stage.layers.iter().cloned().zip(0..).collect();
         let mut weights = Self {
             common,
             current: HashMap::new(),

@@ -30,12 +30,12 @@ impl<'w> Mapped<'w> {
             Some((prefix.clone(), start..end))
         };
         let common = stage.common().map(|port| port.name.clone());
-        let of_layers = (0..stage.prefixes().len()).flat_map(|layer| stage.layer_names(layer));
+        let of_layers = (0..stage.layers.len()).flat_map(|layer| stage.layer_names(layer));
         let view = |name: String| weights.view(&name).map(|view| (name, view));
         Ok(Self {
             weights,
             views: common.chain(of_layers).map(view).collect::<Result<_, _>>()?,
-            layers: stage.prefixes().iter().enumerate().filter_map(layer).collect(),
+            layers: stage.layers.iter().enumerate().filter_map(layer).collect(),
             entered: None,
         })
     }

@@ -30,9 +30,10 @@ pub struct Stage {
     pub name: &'static str,
     /// Graphs that are run with the weights that belong to no layer.
     pub graphs: Vec<GraphSpec>,
-    /// The graph that is run for each layer, and what precedes each layer's weight names, in the order in which they
-    /// are run, over and over.
-    pub layers: Option<(GraphSpec, Vec<String>)>,
+    /// Graphs that are run for each layer, with its weights.
+    pub layer_graphs: Vec<GraphSpec>,
+    /// What precedes each layer's weight names, in the order in which they are run, over and over.
+    pub layers: Vec<String>,
     /// Bytes of the activations between graphs, as many as there ever are at one time.
     pub activations: u64,
 }
@@ -41,29 +42,36 @@ impl Stage {
     /// A stage of one graph that is no layer's.
     pub fn of_one(graph: &GraphSpec) -> Self {
         let activations = bytes_of(graph.inputs.iter().chain(&graph.outputs));
-        Self { name: "graph", graphs: vec![graph.clone()], layers: None, activations }
+        Self { name: "graph", graphs: vec![graph.clone()], layer_graphs: vec![], layers: vec![], activations }
     }
 
     /// The weights that belong to no layer.
     pub(super) fn common(&self) -> impl Iterator<Item = &Port> {
-        let before = |i: usize| self.graphs[..i].iter().flat_map(|graph| &graph.weights);
-        let all =
-            self.graphs.iter().enumerate().flat_map(|(i, g)| g.weights.iter().map(move |port| (i, port)));
-        all.filter(move |&(i, port)| before(i).all(|earlier| earlier.name != port.name)).map(|(_, port)| port)
+        weights_of(&self.graphs)
     }
 
-    /// What precedes each layer's weight names.
-    pub(super) fn prefixes(&self) -> &[String] {
-        self.layers.as_ref().map_or(&[], |(_, prefixes)| prefixes)
+    /// The weights of each layer, under the names its graphs have for them.
+    pub(super) fn of_layer(&self) -> impl Iterator<Item = &Port> {
+        weights_of(&self.layer_graphs)
     }
 
     /// The full names of the weights of one layer.
     pub(super) fn layer_names(&self, layer: usize) -> impl Iterator<Item = String> {
-        let layers = self.layers.iter();
-        layers.flat_map(move |(graph, prefixes)| {
-            graph.weights.iter().map(move |port| full_name(&prefixes[layer], &port.name))
-        })
+        self.of_layer().map(move |port| full_name(&self.layers[layer], &port.name))
     }
+
+    /// Every graph that is run.
+    pub fn all_graphs(&self) -> impl Iterator<Item = &GraphSpec> {
+        self.graphs.iter().chain(&self.layer_graphs)
+    }
+}
+
+/// The weights of graphs that are run with the same ones, each once.
+fn weights_of(graphs: &[GraphSpec]) -> impl Iterator<Item = &Port> {
+    let before = |i: usize| graphs[..i].iter().flat_map(|graph| &graph.weights);
+    let all =
+        graphs.iter().enumerate().flat_map(|(i, graph)| graph.weights.iter().map(move |port| (i, port)));
+    all.filter(move |&(i, port)| before(i).all(|earlier| earlier.name != port.name)).map(|(_, port)| port)
 }
 
 /// Bytes of ports on a device.

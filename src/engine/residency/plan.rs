@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use onnx_export::graph::{GraphMemory, GraphSpec, Port, aligned};
+use onnx_export::graph::{GraphMemory, Port, aligned};
 
 use super::Stage;
 use crate::engine::Bytes;
@@ -26,17 +26,12 @@ pub struct Demand {
 impl Demand {
     /// Of a stage.
     pub fn of(stage: &Stage) -> Self {
-        let graphs = || stage.graphs.iter().chain(stage.layers.iter().map(|(graph, _)| graph));
-        let layer = |graph: &GraphSpec| graph.weights.iter().map(device_bytes).sum();
+        let layer: u64 = stage.of_layer().map(device_bytes).sum();
         Self {
-            graphs: graphs().map(|graph| graph_bytes(graph.memory)).sum(),
+            graphs: stage.all_graphs().map(|graph| graph_bytes(graph.memory)).sum(),
             activations: stage.activations,
             common: stage.common().map(device_bytes).sum(),
-            layers: stage
-                .layers
-                .iter()
-                .flat_map(|(graph, prefixes)| vec![layer(graph); prefixes.len()])
-                .collect(),
+            layers: vec![layer; stage.layers.len()],
         }
     }
 
@@ -63,7 +58,7 @@ impl Demand {
 
 /// Bytes a compiled graph is to have. A quarter is added to what is estimated: a compiler has reasons of its own for
 /// memory, such as weights in the layout its matrix unit likes.
-pub(in crate::engine) fn graph_bytes(GraphMemory { constants, workspace }: GraphMemory) -> u64 {
+pub(in crate::engine) fn graph_bytes(GraphMemory { constants, workspace, .. }: GraphMemory) -> u64 {
     constants + workspace + workspace / 4
 }
 

@@ -1,9 +1,10 @@
 //! Attention, as one operator or in chunks of queries.
 
-use super::super::builder::Attribute::{Float, Int, Text};
-use super::super::{AttentionSpec, Builder, DataType, Value};
+use super::super::attribute::Attribute::{Float, Int, Text};
+use super::super::lowering::even_parts;
+use super::super::{AttentionSpec, Builder, DataType, Lowering as _, Value};
 use super::ops::FLASH_ATTENTION;
-use super::{Attention, CUBE_ROWS, CannLowering};
+use super::{Attention, CannLowering};
 
 /// Most bytes that the scores of one chunk take in f32. Some three times as much exists at once, with the scores as
 /// the product gives them and the probabilities.
@@ -117,17 +118,9 @@ fn scaled(g: &mut Builder<'_>, q: &Value, scale: f32) -> Value {
     g.mul(q, &scale)
 }
 
-/// Queries in each chunk but the last: as even as can be within both limits, in whole steps of the matrix unit.
+/// Queries in each chunk but the last, within both limits.
 fn chunk_size(queries: usize, most: usize, bytes_per_query: usize) -> usize {
-    let limit = most.min(SCORES_LIMIT / bytes_per_query).clamp(1, queries);
-    let chunks = queries.div_ceil(whole_steps(limit).unwrap_or(limit));
-    let even = queries.div_ceil(chunks);
-    even.next_multiple_of(CUBE_ROWS).min(limit)
-}
-
-/// What of `rows` fills the matrix unit, if anything.
-fn whole_steps(rows: usize) -> Option<usize> {
-    Some(rows / CUBE_ROWS * CUBE_ROWS).filter(|&whole| whole > 0)
+    even_parts(queries, most.min(SCORES_LIMIT / bytes_per_query))
 }
 
 #[cfg(test)]
@@ -135,12 +128,9 @@ mod tests {
     use super::chunk_size;
 
     #[test]
-    fn chunks_are_even_and_within_both_limits() {
+    fn chunks_are_within_both_limits() {
         assert_eq!(chunk_size(96, usize::MAX, 1), 96);
         assert_eq!(chunk_size(96, 95, 1), 48);
-        assert_eq!(chunk_size(100, 99, 1), 64); // two of 50, in steps of 16
-        assert_eq!(chunk_size(100, 7, 1), 7);
-        assert_eq!(chunk_size(100, 0, 1), 1);
         // 40 heads over 37,440 keys: 6 MB a query, so at most 179.
         assert_eq!(chunk_size(37_440, usize::MAX, 40 * 37_440 * 4), 176);
         assert_eq!(chunk_size(3, usize::MAX, usize::MAX), 1);

@@ -11,9 +11,8 @@
 //! A matrix product is computed in the type in which its weights are stored: in f16 for f16, and in f32 for f32
 //! (the autoencoder, the text encoder's `wo`, whose products leave f16's range). bf16 means that f32's range is
 //! wanted, and no CPU could check products in bf16, so those are widened to f32 as well: right, but slow; a bundle
-//! for NPUs is exported in f16. So are products of fewer rows than the matrix unit takes at a time: they are bound by
-//! reading the weights, so f32 costs nothing, and among them is the timestep's modulation, whose every error is an
-//! error of all tokens.
+//! for NPUs is exported in f16. So are products of a single row: they are bound by reading the weights, so f32 costs
+//! nothing, and they are the timestep's modulation, whose every error is an error of all tokens.
 //!
 //! Norms, softmax, rotary embedding, modulation and the residual stream are in f32 throughout; GELU is in the type of
 //! the product it follows, the largest activation there is. Whoever runs these graphs has to ask CANN for
@@ -27,22 +26,35 @@ mod rotary;
 
 use std::fmt;
 
-use super::builder::Attribute::{Int, Ints};
+use super::attribute::Attribute::{Int, Ints};
+use super::lowering::even_parts;
 use super::{AttentionSpec, Builder, ConvSpec, DataType, Lowering, QUICK_GELU, Value};
 
 pub use ops::{FLASH_ATTENTION, OPSET, is_registered};
 pub use report::{Problem, provider_report};
 
-/// Rows the matrix unit takes at a time.
-const CUBE_ROWS: usize = 16;
-
 /// Lowers to what CANN's ONNX front end takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CannLowering {
     /// In which types the nets are computed.
     pub precision: Precision,
     /// How attention is written.
     pub attention: Attention,
+    /// Most rows of a sequence that a graph takes at a time, where each is treated alike; see [`Rows`](super::Rows).
+    pub rows: usize,
+}
+
+impl CannLowering {
+    /// Enough rows that reading a block's weights once more for each part does not count: 12 times 0.7 GB are some 5 ms
+    /// where a block of the full-size model computes for a third of a second. Few enough that what is inside a graph takes
+    /// little beside the tokens themselves.
+    pub const ROWS: usize = 4096;
+}
+
+impl Default for CannLowering {
+    fn default() -> Self {
+        Self { precision: Precision::default(), attention: Attention::default(), rows: Self::ROWS }
+    }
 }
 
 /// In which types the nets are computed.
@@ -75,17 +87,10 @@ impl CannLowering {
     pub fn uses_flash_attention(&self) -> bool {
         matches!((self.precision, self.attention), (Precision::F16, Attention::Flash))
     }
-
-    /// The type in which a product with values of type `stored` is computed.
-    fn product_type(&self, stored: DataType) -> DataType {
-        match (self.precision, stored) {
-            (Precision::F16, DataType::F16) => DataType::F16,
-            _ => DataType::F32,
-        }
-    }
 }
 
-/// A name that says all that tells the graphs of two lowerings apart: part of what identifies compiled ones.
+/// A name that says what tells the graphs of two lowerings apart, beside their shapes: part of what identifies compiled
+/// ones.
 impl fmt::Display for CannLowering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.precision {
@@ -113,10 +118,21 @@ impl Lowering for CannLowering {
         }
     }
 
+    fn product_type(&self, stored: DataType) -> DataType {
+        match (self.precision, stored) {
+            (Precision::F16, DataType::F16) => DataType::F16,
+            _ => DataType::F32,
+        }
+    }
+
+    fn rows_at_a_time(&self, all: usize) -> usize {
+        even_parts(all, self.rows)
+    }
+
     /// As `Gemm` with `transB`: CANN makes it one product that reads the weights as they lie. For `MatMul` they would
     /// have to be transposed at each run, being inputs.
     fn linear(&self, g: &mut Builder<'_>, x: &Value, weight: &Value, bias: Option<&Value>) -> Value {
-        let dtype = if x.dim(0) < CUBE_ROWS { DataType::F32 } else { self.product_type(weight.dtype()) };
+        let dtype = if x.dim(0) == 1 { DataType::F32 } else { self.product_type(weight.dtype()) };
         let [x, weight] = [x, weight].map(|v| g.cast(v, dtype));
         let bias = bias.map(|b| g.cast(b, dtype));
         let inputs: Vec<_> = [&x, &weight].into_iter().chain(&bias).collect();
@@ -195,15 +211,9 @@ impl Lowering for CannLowering {
     ) -> Value {
         let dtype = self.product_type(weight.dtype());
         let [x, weight, bias] = [x, weight, bias].map(|v| g.cast(v, dtype));
-        let ints = |values: &[usize]| Ints(values.iter().map(|&v| v as i64).collect());
-        let kernel = &weight.shape()[2..];
-        let attributes = [
-            ("kernel_shape", ints(kernel)),
-            ("strides", ints(spec.strides)),
-            ("pads", ints(spec.pads)),
-            ("dilations", ints(&vec![1; kernel.len()])),
-            ("group", Int(1)),
-        ];
+        let dilations = Ints(vec![1; spec.strides.len()]);
+        let mut attributes = spec.attributes(weight.shape());
+        attributes.extend([("dilations", dilations), ("group", Int(1))]);
         let shape = spec.output_shape(x.shape(), weight.shape());
         g.node("Conv", &[&x, &weight, &bias], &attributes, dtype, &shape)
     }

@@ -4,7 +4,7 @@
 //! one number for each row, and the rows are multiplied. (CANN's `NPURmsNorm` is no way out: its front end sets the
 //! epsilon to 1e-6, whatever the node says.)
 
-use super::super::builder::Attribute::{Int, Ints};
+use super::super::attribute::Attribute::{Int, Ints};
 use super::super::{Builder, DataType::F32, Value};
 use super::with_scalar;
 

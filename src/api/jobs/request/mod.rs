@@ -93,13 +93,13 @@ pub struct CreateJobForm {
     /// As in the JSON form.
     request: CreateJob,
     /// Frames to remember, in story order: one part for each.
-    #[schema(value_type = Option<Vec<String>>, format = Binary)]
+    #[schema(value_type = Vec<String>, format = Binary, required = false)]
     memory: Option<Vec<Vec<u8>>>,
     /// Start from this frame.
-    #[schema(value_type = Option<String>, format = Binary)]
+    #[schema(value_type = String, format = Binary, required = false)]
     first_frame: Option<Vec<u8>>,
     /// Continue the motion of these frames: one part for each.
-    #[schema(value_type = Option<Vec<String>>, format = Binary)]
+    #[schema(value_type = Vec<String>, format = Binary, required = false)]
     motion_frames: Option<Vec<Vec<u8>>>,
 }
 

@@ -1,16 +1,24 @@
-//! The Wan transformer, in the four graphs it is run as.
+//! The Wan transformer, in the five graphs it is run as.
 //!
 //! Reference: Wan2.2 `wan/modules/model.py` and diffusers 0.38 `WanTransformer3DModel`; names are the former's.
-//! A denoising step is [`prologue`], then [`block`] once for each layer with that layer's weights bound, then
-//! [`epilogue`]; [`context`] is run once for each prompt. Splitting here makes the graph of one block serve all
+//! A denoising step is [`prologue`], then [`keys`] and [`block`](block()) for each layer with that layer's weights bound, then
+//! [`epilogue`]; [`context`] is run once for each prompt. Splitting here makes the graphs of one block serve all
 //! layers of both experts, and gives a place to stop between any two.
+//!
+//! Of a block only the keys and values of self-attention are needed of all tokens at once. So [`keys`] makes those, and
+//! all the rest treats each token alike and is done for some of them at a time (see [`Rows`](crate::graph::Rows)): at
+//! 832x480 with ten memory frames a block would otherwise take 8 GiB for what is inside it.
 //!
 //! Every token, memory or video, has the same scalar timestep, so the modulation is six vectors rather than six
 //! vectors for each token (which would be 5.9 GB at 832x480 with ten memory frames).
 
+mod block;
+
+pub use block::{block, block_prefix, keys};
+use ndarray::{ArrayView, IxDyn};
 use serde::{Deserialize, Serialize};
 
-use crate::graph::{AttentionSpec, Builder, ConvSpec, DataType::F32, Graph, Value, WeightSpec};
+use crate::graph::{Builder, DataType::F32, Graph, Value, WeightSpec};
 
 /// Pixels of the latent grid a token covers, by height and by width.
 pub const PATCH: usize = 2;
@@ -42,6 +50,22 @@ pub struct WanConfig {
 }
 
 impl WanConfig {
+    /// An expert of Wan2.2-A14B (`wan/configs/wan_i2v_A14B.py`): 36 channels in for images and memory, 16 for text alone.
+    pub fn a14b(in_dim: usize) -> Self {
+        Self {
+            dim: 5120,
+            ffn_dim: 13_824,
+            freq_dim: 256,
+            text_dim: 4096,
+            in_dim,
+            out_dim: 16,
+            num_heads: 40,
+            num_layers: 40,
+            eps: 1e-6,
+            text_len: 512,
+        }
+    }
+
     /// Width of one attention head.
     pub fn head_dim(&self) -> usize {
         self.dim / self.num_heads
@@ -71,23 +95,18 @@ impl LatentGrid {
     }
 }
 
-/// Every weight of the transformer under its original Wan name, in the order in which a step uses them.
+/// Every weight of the transformer under its original Wan name, in the order of the reference's layers.
 pub fn weights(config: &WanConfig) -> Vec<WeightSpec> {
     let grid = LatentGrid { frames: 1, height: PATCH, width: PATCH };
     let mut all = Builder::weights_of(|g| define_context(g, config));
     all.extend(Builder::weights_of(|g| define_prologue(g, config, grid)));
-    let block = Builder::weights_of(|g| define_block(g, config, grid));
+    let block = Builder::weights_of(|g| block::define_whole(g, config, grid));
     for layer in 0..config.num_layers {
         let prefix = block_prefix(layer);
         all.extend(block.iter().map(|w| WeightSpec { name: format!("{prefix}{}", w.name), ..w.clone() }));
     }
     all.extend(Builder::weights_of(|g| define_epilogue(g, config, grid)));
     all
-}
-
-/// What precedes the weight names of one block's graph.
-pub fn block_prefix(layer: usize) -> String {
-    format!("blocks.{layer}.")
 }
 
 /// Prompt embeddings to what cross-attention attends to.
@@ -124,13 +143,16 @@ fn define_prologue(g: &mut Builder<'_>, config: &WanConfig, grid: LatentGrid) {
         let condition = g.input("condition", F32, &[config.condition_channels(), frames, height, width]);
         x = g.concat(&[&x, &condition], 0);
     }
-    let x = g.reshape(&x, &[1, config.in_dim, frames, height, width]);
+    // The reference's convolution, whose steps are as wide as its kernel: a linear layer on each patch.
+    let (rows, columns) = (height / PATCH, width / PATCH);
+    let x = g.reshape(&x, &[config.in_dim, frames, rows, PATCH, columns, PATCH]);
+    let x = g.transpose(&x, &[1, 2, 4, 0, 3, 5]); // [frames, rows, columns, in_dim, PATCH, PATCH]
+    let patch = config.in_dim * PATCH * PATCH;
+    let x = g.reshape(&x, &[grid.tokens(), patch]); // tokens in the order frame, row, column
     let weight = g.weight("patch_embedding.weight", &[dim, config.in_dim, 1, PATCH, PATCH]);
+    let weight = g.reshape(&weight, &[dim, patch]);
     let bias = g.weight("patch_embedding.bias", &[dim]);
-    let patches = ConvSpec { strides: &[1, PATCH, PATCH], pads: &[0; 6] };
-    let x = g.conv(&x, &weight, &bias, patches);
-    let x = g.reshape(&x, &[dim, grid.tokens()]);
-    let x = g.transpose(&x, &[1, 0]); // tokens in the order frame, row, column
+    let x = g.linear(&x, &weight, Some(&bias));
     g.output("hidden", &x);
 
     let t = g.input("timestep", F32, &[1, config.freq_dim]);
@@ -144,105 +166,41 @@ fn define_prologue(g: &mut Builder<'_>, config: &WanConfig, grid: LatentGrid) {
     g.output("time_modulation", &m);
 }
 
-/// One transformer block; weight names are relative to [`block_prefix`].
+/// Tokens to the velocity, in patches.
 ///
-/// Inputs `hidden` `[tokens, dim]`, `time_modulation` `[6, dim]`, `context` `[text_len, dim]`, `cos` and `sin`
-/// `[tokens, head_dim / 2]` (see [`rotary_table`]); output `hidden_out` `[tokens, dim]`.
-pub fn block(mut g: Builder<'_>, config: &WanConfig, grid: LatentGrid) -> Graph {
-    define_block(&mut g, config, grid);
-    g.finish("wan_block")
-}
-
-fn define_block(g: &mut Builder<'_>, config: &WanConfig, grid: LatentGrid) {
-    let (dim, tokens, eps) = (config.dim, grid.tokens(), config.eps);
-    let x = g.input("hidden", F32, &[tokens, dim]);
-    let time = g.input("time_modulation", F32, &[6, dim]);
-    let context = g.input("context", F32, &[config.text_len, dim]);
-    let half = config.head_dim() / 2;
-    let (cos, sin) = (g.input("cos", F32, &[tokens, half]), g.input("sin", F32, &[tokens, half]));
-
-    let table = g.weight("modulation", &[1, 6, dim]);
-    let [shift1, scale1, gate1, shift2, scale2, gate2] = modulation(g, &table, &time);
-
-    let y = g.layer_norm(&x, Some((&scale1, &shift1)), eps);
-    let q = normed_linear(g, config, "self_attn.q", "self_attn.norm_q", &y);
-    let k = normed_linear(g, config, "self_attn.k", "self_attn.norm_k", &y);
-    let v = linear(g, "self_attn.v", &y, dim);
-    let q = g.rotary(&q, &cos, &sin, config.num_heads);
-    let k = g.rotary(&k, &cos, &sin, config.num_heads);
-    let y = attention(g, config, &q, &k, &v);
-    let y = linear(g, "self_attn.o", &y, dim);
-    let y = g.mul(&y, &gate1);
-    let x = g.add(&x, &y);
-
-    let (weight, bias) = (g.weight("norm3.weight", &[dim]), g.weight("norm3.bias", &[dim]));
-    let y = g.layer_norm(&x, Some((&weight, &bias)), eps);
-    let q = normed_linear(g, config, "cross_attn.q", "cross_attn.norm_q", &y);
-    let k = normed_linear(g, config, "cross_attn.k", "cross_attn.norm_k", &context);
-    let v = linear(g, "cross_attn.v", &context, dim);
-    let y = attention(g, config, &q, &k, &v); // no mask: the zero padding is attended to
-    let y = linear(g, "cross_attn.o", &y, dim);
-    let x = g.add(&x, &y);
-
-    let y = g.layer_norm(&x, Some((&scale2, &shift2)), eps);
-    let y = linear(g, "ffn.0", &y, config.ffn_dim);
-    let y = g.gelu_tanh(&y);
-    let y = linear(g, "ffn.2", &y, dim);
-    let y = g.mul(&y, &gate2);
-    let x = g.add(&x, &y);
-    g.output("hidden_out", &x);
-}
-
-/// Tokens to the velocity.
-///
-/// Inputs `hidden` `[tokens, dim]` and `time` `[1, dim]`; output `velocity` `[16, frames, height, width]`.
+/// Inputs `hidden` `[tokens, dim]` and `time` `[1, dim]`; output `patches` `[tokens, 4 * 16]`, which [`unpatchify`]
+/// puts in their places.
 pub fn epilogue(mut g: Builder<'_>, config: &WanConfig, grid: LatentGrid) -> Graph {
     define_epilogue(&mut g, config, grid);
     g.finish("wan_epilogue")
 }
 
 fn define_epilogue(g: &mut Builder<'_>, config: &WanConfig, grid: LatentGrid) {
-    let LatentGrid { frames, height, width } = grid;
-    let (rows, columns, channels) = (height / PATCH, width / PATCH, config.out_dim);
-    let x = g.input("hidden", F32, &[grid.tokens(), config.dim]);
+    let tokens = grid.tokens();
+    let rows = g.rows_at_a_time(tokens);
+    let x = g.input_rows("hidden", F32, &[tokens, config.dim], rows);
     let time = g.input("time", F32, &[1, config.dim]);
     let table = g.weight("head.modulation", &[1, 2, config.dim]);
-    let [shift, scale] = modulation(g, &table, &time);
+    let modulation = g.add(&table, &time);
+    let (shift, scale) = (shift(g, &modulation, 0), scale(g, &modulation, 1));
     let x = g.layer_norm(&x, Some((&scale, &shift)), config.eps);
-    let x = linear(g, "head.head", &x, PATCH * PATCH * channels);
-    let x = g.reshape(&x, &[frames, rows, columns, PATCH, PATCH, channels]);
-    let x = g.transpose(&x, &[5, 0, 1, 3, 2, 4]); // [channels, frames, rows, PATCH, columns, PATCH]
-    let x = g.reshape(&x, &[channels, frames, height, width]);
-    g.output("velocity", &x);
+    let x = linear(g, "head.head", &x, PATCH * PATCH * config.out_dim);
+    let x = g.cast(&x, F32);
+    g.output_rows("patches", &x, tokens);
 }
 
-/// `table + time` as its rows; those at odd places are scales, to which the layer norm's one is added.
-fn modulation<const N: usize>(g: &mut Builder<'_>, table: &Value, time: &Value) -> [Value; N] {
-    let dim = table.dim(2);
-    let sum = g.add(table, time);
-    std::array::from_fn(|i| {
-        let row = g.slice(&sum, 1, i, i + 1);
-        let row = g.reshape(&row, &[dim]);
-        if i % 3 != 1 {
-            return row; // shift or gate
-        }
-        let one = g.constant_f32(&[1.0], &[]);
-        g.add(&row, &one)
-    })
+/// A shift or a gate: one row of the modulation `[1, rows, dim]`.
+fn shift(g: &mut Builder<'_>, modulation: &Value, row: usize) -> Value {
+    let dim = modulation.dim(2);
+    let row = g.slice(modulation, 1, row, row + 1);
+    g.reshape(&row, &[dim])
 }
 
-fn attention(g: &mut Builder<'_>, config: &WanConfig, q: &Value, k: &Value, v: &Value) -> Value {
-    let [q, k, v] = [q, k, v].map(|x| g.reshape(x, &[1, x.dim(0), config.dim]));
-    let scale = 1.0 / (config.head_dim() as f32).sqrt();
-    let y = g.attention(&q, &k, &v, AttentionSpec { heads: config.num_heads, scale, bias: None });
-    g.reshape(&y, &[q.dim(1), config.dim])
-}
-
-/// A linear layer and an RMS norm over all heads together.
-fn normed_linear(g: &mut Builder<'_>, config: &WanConfig, name: &str, norm: &str, x: &Value) -> Value {
-    let x = linear(g, name, x, config.dim);
-    let weight = g.weight(&format!("{norm}.weight"), &[config.dim]);
-    g.rms_norm(&x, &weight, config.eps)
+/// A scale: one row of the modulation, and the one that the layer norm's own would be.
+fn scale(g: &mut Builder<'_>, modulation: &Value, row: usize) -> Value {
+    let row = shift(g, modulation, row);
+    let one = g.constant_f32(&[1.0], &[]);
+    g.add(&row, &one)
 }
 
 fn linear(g: &mut Builder<'_>, name: &str, x: &Value, out: usize) -> Value {
@@ -259,7 +217,16 @@ pub fn timestep_embedding(timestep: i64, freq_dim: usize) -> Vec<f32> {
     cos.chain((0..half).map(|i| angle(i).sin() as f32)).collect()
 }
 
-/// Cosines and sines for [`block`], each `[tokens, head_dim / 2]`.
+/// The velocity `[16, frames, height, width]` whose patches `[tokens, 4 * 16]` are given: each is `[row, column, channel]`.
+pub fn unpatchify(patches: &[f32], config: &WanConfig, grid: LatentGrid) -> Vec<f32> {
+    let LatentGrid { frames, height, width } = grid;
+    let (rows, columns, channels) = (height / PATCH, width / PATCH, config.out_dim);
+    let shape = [frames, rows, columns, PATCH, PATCH, channels];
+    let patches = ArrayView::from_shape(IxDyn(&shape), patches).expect("there is a patch for each token");
+    patches.permuted_axes(IxDyn(&[5, 0, 1, 3, 2, 4])).iter().copied().collect()
+}
+
+/// Cosines and sines for [`keys`] and [`block`](block()), each `[tokens, head_dim / 2]`.
 ///
 /// A head's pairs are split among the axes: `head_dim / 6` for rows, as many for columns, the rest for time. `times`
 /// holds the temporal position of each latent frame, which may be negative (memory frames lie before the clip).
@@ -285,25 +252,10 @@ pub fn rotary_table(config: &WanConfig, grid: LatentGrid, times: &[i64]) -> (Vec
 mod tests {
     use super::*;
 
-    fn a14b(in_dim: usize) -> WanConfig {
-        WanConfig {
-            dim: 5120,
-            ffn_dim: 13824,
-            freq_dim: 256,
-            text_dim: 4096,
-            in_dim,
-            out_dim: 16,
-            num_heads: 40,
-            num_layers: 40,
-            eps: 1e-6,
-            text_len: 512,
-        }
-    }
-
     #[test]
     fn the_full_size_model_has_the_published_inventory() {
         for (in_dim, parameters) in [(36, 14_288_901_184), (16, 14_288_491_584)] {
-            let all = weights(&a14b(in_dim));
+            let all = weights(&WanConfig::a14b(in_dim));
             assert_eq!(all.len(), 1095);
             let total: usize = all.iter().map(|w| w.shape.iter().product::<usize>()).sum();
             assert_eq!(total, parameters);
@@ -313,7 +265,7 @@ mod tests {
     #[test]
     fn rotary_angles_follow_the_given_times() {
         let grid = LatentGrid { frames: 2, height: 2, width: 2 };
-        let (cos, sin) = rotary_table(&a14b(36), grid, &[-5, 0]);
+        let (cos, sin) = rotary_table(&WanConfig::a14b(36), grid, &[-5, 0]);
         assert_eq!(cos.len(), 2 * 64);
         assert_eq!((cos[0], sin[0]), ((-5f64).cos() as f32, (-5f64).sin() as f32));
         assert_eq!((cos[64], sin[64]), (1.0, 0.0));

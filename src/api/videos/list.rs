@@ -1,0 +1,68 @@
+//! `GET /v1/videos`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::view::VideoView;
+use crate::api::App;
+use crate::api::access::Caller;
+use crate::api::extract::Params;
+use crate::api::jobs::list::Page;
+use crate::api::problem::{ErrorCode, Problem, problems};
+use crate::queue::Filter;
+
+/// Which videos.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListVideosParams {
+    /// The last video of the page before.
+    after: Option<String>,
+    /// Most videos of a page.
+    #[param(minimum = 1, maximum = 200, default = 20)]
+    limit: Option<u32>,
+    /// Only `desc`, the newest first.
+    order: Option<String>,
+}
+
+/// Some videos, the newest first.
+#[derive(Serialize, ToSchema)]
+pub struct VideoPage {
+    /// Always `list`.
+    #[schema(example = "list")]
+    object: &'static str,
+    /// The videos.
+    data: Vec<VideoView>,
+    /// Whether there are older ones.
+    has_more: bool,
+}
+
+problems!(ListVideosProblems: InvalidQuery, JobNotFound);
+
+/// Lists videos, the newest first
+#[utoipa::path(
+    get,
+    path = "/v1/videos",
+    tag = "videos",
+    params(ListVideosParams),
+    responses((status = 200, description = "A page of videos", body = VideoPage), ListVideosProblems)
+)]
+pub async fn list_videos(
+    State(app): State<App>,
+    caller: Caller,
+    Params(params): Params<ListVideosParams>,
+) -> Result<Json<VideoPage>, Problem> {
+    if params.order.as_deref().is_some_and(|order| order != "desc") {
+        let detail = "`order` can only be `desc`: videos are listed from the newest to the oldest";
+        return Err(Problem::new(ErrorCode::InvalidQuery, detail));
+    }
+    let before = params.after.as_deref().map(super::parse_id).transpose()?;
+    let page = Page::new(params.limit.or(Some(20)))?;
+    let filter = Filter { owner: caller.owner, before, ..Filter::default() };
+    let jobs = app.queue.jobs(filter, page.to_read()).await?;
+    let (jobs, next) = page.cut(jobs, |job| job.id);
+    let data = jobs.into_iter().map(|job| super::view(&app, job)).collect();
+    Ok(Json(VideoPage { object: "list", data, has_more: next.is_some() }))
+}
