@@ -6,7 +6,10 @@ from playwright.sync_api import Page, expect
 
 
 def test_files_have_their_types_and_are_asked_for_but_not_sent_again(page: Page, service):
-    types = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+    types = {"svg": "image/svg+xml"} | {
+        extension: f"text/{name}; charset=utf-8"
+        for extension, name in [("html", "html"), ("css", "css"), ("js", "javascript")]
+    }
     names = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
     files = [f"{service.base}/"] + [name for name in names if "/page/" in name]
     assert len(files) > 15

@@ -13,6 +13,12 @@ from conftest import ask_for, card_of, expect_status, fill, image
 from playwright.sync_api import Page, expect
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
+# What the element with the focus is called.
+FOCUSED = """() => {
+    const element = document.activeElement;
+    const label = element.closest("label") ?? element.labels?.[0];
+    return element.ariaLabel ?? (label ?? element).textContent;
+}"""
 DESK = {"viewport": {"width": 1280, "height": 900}}
 
 
@@ -21,7 +27,7 @@ def test_a_shot_is_made_by_keyboard_alone(page: Page):
         """Tab, until what has the focus is called so."""
         for _ in range(60):
             page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.closest('label')?.textContent ?? document.activeElement.ariaLabel ?? document.activeElement.labels?.[0]?.textContent ?? document.activeElement.textContent").strip().startswith(name):
+            if page.evaluate(FOCUSED).strip().startswith(name):
                 return
         raise AssertionError(f"the keyboard does not come to {name!r}")
 

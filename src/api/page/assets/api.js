@@ -4,10 +4,18 @@ import { key } from "./key.js";
 
 /** An error, as the service or this page says it (RFC 9457). */
 export class Problem extends Error {
-  /** @param {{code: string, detail: string, title?: string, status?: number, errors?: {pointer: string, detail: string}[]}} document */
+  /**
+   * @param {object} document  with `code` and `detail`, and where there are, `title`, `status` and `errors`
+   * @param {number | null} retryAfter  seconds
+   */
   constructor(document, retryAfter = null) {
     super(document.detail || document.title);
-    Object.assign(this, { code: document.code, status: document.status ?? 0, errors: document.errors ?? [], retryAfter });
+    Object.assign(this, {
+      code: document.code,
+      status: document.status ?? 0,
+      errors: document.errors ?? [],
+      retryAfter,
+    });
   }
 
   /** All of it in one text. */
@@ -29,7 +37,12 @@ export async function call(method, path, { json, body, headers = {}, signal } = 
   if (key()) all.Authorization = `Bearer ${key()}`;
   let answer;
   try {
-    answer = await fetch(path, { method, headers: all, body: json === undefined ? body : JSON.stringify(json), signal });
+    answer = await fetch(path, {
+      method,
+      headers: all,
+      body: json === undefined ? body : JSON.stringify(json),
+      signal,
+    });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem({ code: "unreachable", detail: "the service can't be reached; is it running?" });
@@ -47,12 +60,21 @@ async function problemOf(answer) {
     return new Problem(await answer.json(), retryAfter);
   } catch {
     // Not the service's own: a proxy in between.
-    return new Problem({ code: "unknown", status: answer.status, detail: `the answer was ${answer.status} ${answer.statusText}` }, retryAfter);
+    return new Problem(
+      {
+        code: "unknown",
+        status: answer.status,
+        detail: `the answer was ${answer.status} ${answer.statusText}`,
+      },
+      retryAfter,
+    );
   }
 }
 
 /** A key that makes sending the same request twice safe. */
 export function drawKey() {
   // `randomUUID` is missing where the page came over plain HTTP.
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return [...crypto.getRandomValues(new Uint8Array(16))]
+    .map((byte) => byte.toString(16).padStart(2, "0"))
+    .join("");
 }

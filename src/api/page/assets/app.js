@@ -13,7 +13,11 @@ const can = await capabilities();
 byId("random").hidden = !can.variants.every(({ random_weights: random }) => random);
 const maker = new Maker(can, () => queue.refresh());
 const queue = new Queue(
-  { reuse: (job) => maker.reuse(job), goOn: (job) => maker.goOn(job), remember: (job) => maker.remember(job) },
+  {
+    reuse: (job) => maker.reuse(job),
+    goOn: (job) => maker.goOn(job),
+    remember: (job) => maker.remember(job),
+  },
   maker.serves("mi2v"),
 );
 queue.refresh();

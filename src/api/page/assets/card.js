@@ -67,8 +67,16 @@ export class Card {
   async play() {
     if (this.player) return this.stop();
     const src = await source(this.video);
-    this.player = el("video", { src, controls: true, loop: true, playsinline: true, "aria-label": this.name });
-    this.player.addEventListener("error", () => this.complain("the video can't be played here; download it instead"));
+    this.player = el("video", {
+      src,
+      controls: true,
+      loop: true,
+      playsinline: true,
+      "aria-label": this.name,
+    });
+    this.player.addEventListener("error", () =>
+      this.complain("the video can't be played here; download it instead"),
+    );
     this.parts.screen.append(this.player);
     this.element.classList.add("playing");
     setText(this.buttons.play, "Close");
@@ -104,6 +112,7 @@ export class Card {
   async showThumbnail(path) {
     const { thumbnail } = this.parts;
     if (this.thumbnail === path) return;
+    if (this.thumbnail) release(this.thumbnail);
     this.thumbnail = path;
     thumbnail.hidden = true;
     if (!path) return;

@@ -8,7 +8,8 @@ export function el(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (value !== undefined && value !== null && value !== false) element.setAttribute(key, value === true ? "" : value);
+    else if (value !== undefined && value !== null && value !== false)
+      element.setAttribute(key, value === true ? "" : value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
@@ -17,7 +18,9 @@ export function el(name, attributes = {}, ...children) {
 /** A copy of a `<template>`, and its parts by their `data-part`. */
 export function copy(templateId) {
   const element = byId(templateId).content.firstElementChild.cloneNode(true);
-  const parts = Object.fromEntries([...element.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
+  const parts = Object.fromEntries(
+    [...element.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]),
+  );
   return { element, parts };
 }
 

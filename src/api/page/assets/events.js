@@ -56,7 +56,8 @@ function parse(block) {
   const event = { id: null, event: "message", data: null };
   for (const line of block.split("\n")) {
     const colon = line.indexOf(":");
-    const [name, value] = colon < 0 ? [line, ""] : [line.slice(0, colon), line.slice(colon + 1).replace(/^ /, "")];
+    const [name, value] =
+      colon < 0 ? [line, ""] : [line.slice(0, colon), line.slice(colon + 1).replace(/^ /, "")];
     if (name === "data") event.data = event.data === null ? value : `${event.data}\n${value}`;
     else if (name in event) event[name] = value;
   }
@@ -66,6 +67,13 @@ function parse(block) {
 function pause(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
-    signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
+    signal.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
   });
 }

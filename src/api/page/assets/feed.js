@@ -15,7 +15,7 @@ export class Feed {
    * @param {number} options.limit  things of a page
    * @param {() => FeedCard} options.card  makes a card
    * @param {(item: object) => boolean} [options.wanted]  whether a thing gets one
-   * @param {(item: object, card?: FeedCard) => Promise<object>} [options.complete]  what a card shows for an entry of the list
+   * @param {(item: object, card?: FeedCard) => Promise<object>} [options.complete]  what a card shows of an entry
    */
   constructor({ path, list, limit, card, wanted = () => true, complete = async (item) => item }) {
     Object.assign(this, { path, list, limit, make: card, wanted, complete, cards: new Map(), pages: 1 });
@@ -26,7 +26,11 @@ export class Feed {
     const items = [];
     let cursor = null;
     for (let page = 0; page < this.pages; page += 1) {
-      const query = new URLSearchParams({ limit: this.limit, ...(status && { status }), ...(cursor && { cursor }) });
+      const query = new URLSearchParams({
+        limit: this.limit,
+        ...(status && { status }),
+        ...(cursor && { cursor }),
+      });
       const { items: some, next_cursor: next } = await ask("GET", `${this.path}?${query}`);
       items.push(...some.filter(this.wanted));
       cursor = next;
@@ -44,7 +48,8 @@ export class Feed {
       if (!this.cards.has(item.id)) this.cards.set(item.id, this.make());
       const card = this.cards.get(item.id);
       card.update(item);
-      if (this.list.children[i] !== card.element) this.list.insertBefore(card.element, this.list.children[i] ?? null);
+      if (this.list.children[i] !== card.element)
+        this.list.insertBefore(card.element, this.list.children[i] ?? null);
     });
   }
 

@@ -13,10 +13,18 @@ export function showProblem(form, problem, strips) {
   const items = problem.errors.map(({ pointer, detail }) => {
     const { name, focus } = at(form, pointer, detail, strips);
     const text = rich(`${name}: ${detail}`);
-    return el("li", {}, focus ? el("button", { type: "button", class: "link", onclick: focus }, ...text) : el("span", {}, ...text));
+    return el(
+      "li",
+      {},
+      focus
+        ? el("button", { type: "button", class: "link", onclick: focus }, ...text)
+        : el("span", {}, ...text),
+    );
   });
   const summary = byId("form-errors");
-  const title = items.length ? "This can’t be made yet:" : `This could not be asked for: ${problem.words ?? problem.message}`;
+  const title = items.length
+    ? "This can’t be made yet:"
+    : `This could not be asked for: ${problem.words ?? problem.message}`;
   summary.replaceChildren(el("p", {}, ...rich(title)), ...(items.length ? [el("ul", {}, ...items)] : []));
   summary.hidden = false;
   summary.focus();
@@ -47,7 +55,10 @@ function at(form, pointer, detail, strips) {
   if (strip) {
     const index = /^\/(\d+)/.exec(rest)?.[1];
     strip.setError(index, detail);
-    return { name: index === undefined ? label : `${label}, number ${Number(index) + 1}`, focus: () => strip.focus() };
+    return {
+      name: index === undefined ? label : `${label}, number ${Number(index) + 1}`,
+      focus: () => strip.focus(),
+    };
   }
   const control = field.querySelector("input, select, textarea");
   mark(field, control, pointer, rest ? `${inWords(rest)}: ${detail}` : detail);
@@ -72,7 +83,9 @@ function reveal(control) {
 /** The field that a pointer leads to or into, if it is shown. */
 function fieldOf(form, pointer) {
   const into = (path) => pointer === path || pointer.startsWith(`${path}/`);
-  const fields = [...form.querySelectorAll("[data-field]")].filter((field) => into(field.dataset.field) && !field.closest("[hidden]"));
+  const fields = [...form.querySelectorAll("[data-field]")].filter(
+    (field) => into(field.dataset.field) && !field.closest("[hidden]"),
+  );
   return fields.sort((a, b) => b.dataset.field.length - a.dataset.field.length)[0];
 }
 
@@ -81,7 +94,8 @@ export function inWords(pointer) {
   const words = [];
   for (const part of pointer.split("/").slice(1)) {
     const plain = part.replaceAll("~1", "/").replaceAll("~0", "~").replaceAll("_", " ");
-    if (/^\d+$/.test(part) && words.length) words.push(`${words.pop().replace(/s$/, "")} ${Number(part) + 1}`);
+    if (/^\d+$/.test(part) && words.length)
+      words.push(`${words.pop().replace(/s$/, "")} ${Number(part) + 1}`);
     else words.push(plain);
   }
   return words.join(", ") || "the request";

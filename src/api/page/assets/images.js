@@ -33,15 +33,21 @@ export class ImageStrip {
     });
     this.takeDrops();
     sortable(this.list, (from, to) => this.move(from, to));
-    onKeyChange(() => this.images.filter((image) => image.unauthorized).forEach((image) => this.send(image)));
+    onKeyChange(() => {
+      for (const image of this.images) if (image.unauthorized) image.sent = this.send(image);
+    });
   }
 
   /** Takes files, as many as there is room for. */
   take(files) {
     const images = [...files].filter((file) => file.type.startsWith("image/"));
     const room = this.most - this.images.length;
-    const fault = images.length < files.length ? "only images can be remembered"
-      : images.length > room ? `there is room for ${this.most}: ${images.length - room} left out` : "";
+    const fault =
+      images.length < files.length
+        ? "only images can be remembered"
+        : images.length > room
+          ? `there is room for ${this.most}: ${images.length - room} left out`
+          : "";
     say(this.note, fault);
     for (const file of images.slice(0, room)) {
       const image = this.append({ name: file.name || "pasted image", file });
@@ -57,7 +63,11 @@ export class ImageStrip {
       return false;
     }
     const image = this.append({ name, ref, sent: Promise.resolve() });
-    if (picture) source(picture).then((address) => this.show(image, address), () => {});
+    if (picture)
+      source(picture).then(
+        (address) => this.show(image, address),
+        () => {},
+      );
     else if (seen.has(ref.upload)) this.show(image, seen.get(ref.upload));
     else say(image.parts.state, "sent before");
     return true;
@@ -65,11 +75,13 @@ export class ImageStrip {
 
   /** Waits until everything is sent, and gives what a request names; throws if an image can't be used. */
   async refs() {
-    await Promise.all(this.images.map(async (image) => {
-      await image.sent;
-      // What failed for a passing reason gets another chance.
-      if (!image.ref && !image.refused) await this.send(image);
-    }));
+    await Promise.all(
+      this.images.map(async (image) => {
+        await image.sent;
+        // What failed for a passing reason gets another chance.
+        if (!image.ref && !image.refused) await this.send(image);
+      }),
+    );
     const bad = this.images.find((image) => !image.ref);
     if (bad) throw bad.problem;
     return this.images.map((image) => image.ref);
@@ -77,7 +89,10 @@ export class ImageStrip {
 
   /** Shows what the service says of image `index`; without an index, of the whole strip. */
   setError(index, text) {
-    say(this.images[index]?.parts.error ?? this.note, text);
+    const image = this.images[index];
+    say(image?.parts.error ?? this.note, text);
+    // The service may have let go of it since: next time it is sent again.
+    if (image?.file) image.ref = null;
   }
 
   clearErrors() {
@@ -124,7 +139,10 @@ export class ImageStrip {
     try {
       say(image.parts.state, "sending…");
       say(image.parts.error, "");
-      const { id } = await ask("POST", "/uploads", { body: image.file, headers: { "Content-Type": image.file.type } });
+      const { id } = await ask("POST", "/uploads", {
+        body: image.file,
+        headers: { "Content-Type": image.file.type },
+      });
       image.ref = { upload: id };
       seen.set(id, image.element.querySelector("img").src);
     } catch (problem) {
@@ -141,7 +159,10 @@ export class ImageStrip {
     const from = this.images.indexOf(image);
     const to = from + by;
     if (to < 0 || to >= this.images.length) return;
-    this.list.insertBefore(image.element, by < 0 ? this.images[to].element : this.images[to].element.nextSibling);
+    this.list.insertBefore(
+      image.element,
+      by < 0 ? this.images[to].element : this.images[to].element.nextSibling,
+    );
     this.move(from, to);
     // Being moved costs an element the focus; at either end its own button is of no use any more.
     (button.disabled ? image.parts[by < 0 ? "later" : "earlier"] : button).focus();
@@ -180,7 +201,10 @@ export class ImageStrip {
       event.preventDefault();
       over(true);
     });
-    this.root.addEventListener("dragleave", (event) => !this.root.contains(event.relatedTarget) && over(false));
+    this.root.addEventListener(
+      "dragleave",
+      (event) => !this.root.contains(event.relatedTarget) && over(false),
+    );
     this.root.addEventListener("drop", (event) => {
       event.preventDefault();
       over(false);

@@ -72,7 +72,14 @@ export class JobCard extends Card {
   }
 
   note() {
-    const { status, queue_position: position, finished_at: end, created_at: begin, attempt, links } = this.job;
+    const {
+      status,
+      queue_position: position,
+      finished_at: end,
+      created_at: begin,
+      attempt,
+      links,
+    } = this.job;
     if (status === "queued") return place(position);
     if (status === "running" && attempt > 1) return `attempt ${attempt}`;
     if (status === "succeeded" && !links.video) return `${time(end)} · its files have expired`;
@@ -89,23 +96,27 @@ export class JobCard extends Card {
   list() {
     const { id, effective, timings, result, request, worker, created_at: created } = this.job;
     const { high, low } = effective.guidance_scale;
-    const images = [...(request.memory ?? []), request.first_frame, ...(request.motion_frames ?? [])].filter(Boolean);
+    const images = [...(request.memory ?? []), request.first_frame, ...(request.motion_frames ?? [])].filter(
+      Boolean,
+    );
     const entries = {
       "Asked for": time(created),
-      "Waited": timings.queued_seconds !== null && duration(timings.queued_seconds),
-      "Took": timings.running_seconds !== null && duration(timings.running_seconds),
+      Waited: timings.queued_seconds !== null && duration(timings.queued_seconds),
+      Took: timings.running_seconds !== null && duration(timings.running_seconds),
       "Size of the file": result && bytes(result.bytes),
-      "Guidance": high === low ? high : `${high} and ${low}`,
+      Guidance: high === low ? high : `${high} and ${low}`,
       "Solver, shift": `${effective.solver}, ${effective.shift}`,
-      "Images": images.length,
-      "Worker": worker,
-      "Job": id,
+      Images: images.length,
+      Worker: worker,
+      Job: id,
     };
     const shown = Object.entries(entries).filter(([, value]) => value !== null && value !== false);
     const text = JSON.stringify(shown);
     if (this.listed === text) return;
     this.listed = text;
-    this.parts.list.replaceChildren(...shown.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]));
+    this.parts.list.replaceChildren(
+      ...shown.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, String(value))]),
+    );
   }
 
   async post(verb) {
@@ -116,7 +127,14 @@ export class JobCard extends Card {
   }
 
   async remove() {
-    if (!(await confirm("Delete this video?", `“${short(this.name)}” and its files will be gone for good.`, "Delete"))) return;
+    if (
+      !(await confirm(
+        "Delete this video?",
+        `“${short(this.name)}” and its files will be gone for good.`,
+        "Delete",
+      ))
+    )
+      return;
     await call("DELETE", `/jobs/${this.job.id}`);
     announce(`Deleted: ${short(this.name)}`);
     this.wishes.refresh();

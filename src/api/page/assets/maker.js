@@ -12,7 +12,10 @@ import { short } from "./words.js";
 const MOTION_FRAMES = 5;
 
 export class Maker {
-  /** @param {object} capabilities  `GET /capabilities`  @param {(made: object) => void} made  is called with each new job or story */
+  /**
+   * @param {object} capabilities  `GET /capabilities`
+   * @param {(made: object) => void} made  is called with each new job or story
+   */
   constructor(capabilities, made) {
     Object.assign(this, { capabilities, made });
     this.form = byId("maker");
@@ -43,7 +46,8 @@ export class Maker {
     const start = request.first_frame ? "mi2v" : request.motion_frames ? "mm2v" : "m2v";
     this.chooseStart(start);
     const asked = { ...request, seed: effective.seed };
-    if (typeof asked.guidance_scale === "number") asked.guidance_scale = { high: asked.guidance_scale, low: asked.guidance_scale };
+    if (typeof asked.guidance_scale === "number")
+      asked.guidance_scale = { high: asked.guidance_scale, low: asked.guidance_scale };
     this.settings.fill(asked);
     const images = [
       ...(request.memory ?? []).map((image) => [this.memory, image]),
@@ -60,13 +64,21 @@ export class Maker {
   goOn(job) {
     this.chooseStart("mi2v");
     this.first.clear();
-    this.first.takeKnown({ job: job.id, keyframe: "last" }, `last frame of ${short(job.request.prompt)}`, job.result.last_frame_url);
+    this.first.takeKnown(
+      { job: job.id, keyframe: "last" },
+      `last frame of ${short(job.request.prompt)}`,
+      job.result.last_frame_url,
+    );
     this.clearAndFocus("The last frame is the first frame of the new shot");
   }
 
   /** Puts the last frame of a job among the memory. */
   remember(job) {
-    const taken = this.memory.takeKnown({ job: job.id, keyframe: "last" }, `last frame of ${short(job.request.prompt)}`, job.result.last_frame_url);
+    const taken = this.memory.takeKnown(
+      { job: job.id, keyframe: "last" },
+      `last frame of ${short(job.request.prompt)}`,
+      job.result.last_frame_url,
+    );
     if (taken) this.clearAndFocus("The last frame is remembered in the new shot");
   }
 
@@ -81,7 +93,11 @@ export class Maker {
     if (image.upload) return strip.takeKnown({ upload: image.upload }, "image of an earlier shot", null);
     if (!image.job) return false;
     const { job, keyframe } = image;
-    return strip.takeKnown({ job, keyframe }, "frame of an earlier shot", `/jobs/${job}/keyframes/${keyframe}`);
+    return strip.takeKnown(
+      { job, keyframe },
+      "frame of an earlier shot",
+      `/jobs/${job}/keyframes/${keyframe}`,
+    );
   }
 
   async submit() {
@@ -90,7 +106,10 @@ export class Maker {
     try {
       const request = await this.request();
       const path = this.kind === "story" ? "/stories" : "/jobs";
-      const made = await ask("POST", path, { json: request, headers: { "Idempotency-Key": this.keyFor(request) } });
+      const made = await ask("POST", path, {
+        json: request,
+        headers: { "Idempotency-Key": this.keyFor(request) },
+      });
       this.sent = null;
       clearProblem(this.form, this.strips);
       announce(`Queued: ${short(request.prompt ?? "the story")}`);
@@ -112,7 +131,10 @@ export class Maker {
       "/first_frame": !this.first.images.length && "choose the image that the shot starts from",
       "/motion_frames": !this.motion.images.length && "choose the five frames that the shot goes on from",
     };
-    problem.errors = problem.errors.map(({ pointer, detail }) => ({ pointer, detail: missing[`/${pointer.split("/")[1]}`] || detail }));
+    problem.errors = problem.errors.map(({ pointer, detail }) => ({
+      pointer,
+      detail: missing[`/${pointer.split("/")[1]}`] || detail,
+    }));
     return problem;
   }
 
@@ -126,7 +148,10 @@ export class Maker {
   async request() {
     const { start } = this;
     const story = this.kind === "story";
-    const request = { ...(story ? this.story.request() : { prompt: byId("prompt").value }), ...this.settings.request() };
+    const request = {
+      ...(story ? this.story.request() : { prompt: byId("prompt").value }),
+      ...this.settings.request(),
+    };
     const memory = await this.memory.refs();
     if (memory.length) request.memory = memory;
     if (story) return request;
@@ -177,7 +202,8 @@ export class Maker {
   show() {
     const { kind, start } = this;
     for (const field of this.form.querySelectorAll("[data-kind]")) field.hidden = field.dataset.kind !== kind;
-    for (const field of this.form.querySelectorAll("[data-start]")) field.hidden ||= field.dataset.start !== start;
+    for (const field of this.form.querySelectorAll("[data-start]"))
+      field.hidden ||= field.dataset.start !== start;
     byId("start").hidden ||= !this.several;
     this.working(false);
     const { variants, limits } = this.capabilities;

@@ -11,7 +11,11 @@ onKeyChange(() => [...held.keys()].forEach(release));
 /** What an `<img>` or `<video>` can show for a path of the service. */
 export async function source(path) {
   if (!key()) return path;
-  if (!held.has(path)) held.set(path, fetchBlob(path).then(({ blob }) => URL.createObjectURL(blob)));
+  if (!held.has(path))
+    held.set(
+      path,
+      fetchBlob(path).then(({ blob }) => URL.createObjectURL(blob)),
+    );
   try {
     return await held.get(path);
   } catch (error) {

@@ -74,7 +74,9 @@ export class Queue {
 
   /** Everything that has not ended, with the path of its events. */
   unfinished() {
-    const items = this.feeds.flatMap((feed) => [...feed.cards.values()].map((card) => ({ card, item: card.item })));
+    const items = this.feeds.flatMap((feed) =>
+      [...feed.cards.values()].map((card) => ({ card, item: card.item })),
+    );
     return items.filter(({ item }) => !isFinal(item.status));
   }
 
@@ -90,7 +92,9 @@ export class Queue {
   /** Follows what is being made, and what will be next. */
   followSome() {
     const place = ({ item }) => item.queue_position ?? (item.status === "queued" ? Infinity : 0);
-    const first = this.unfinished().sort((a, b) => place(a) - place(b)).slice(0, STREAMS);
+    const first = this.unfinished()
+      .sort((a, b) => place(a) - place(b))
+      .slice(0, STREAMS);
     for (const card of this.streams.keys()) if (!first.some((other) => other.card === card)) this.leave(card);
     for (const { card, item } of first) if (!this.streams.has(card)) this.follow(card, item.links.events);
   }
@@ -132,8 +136,14 @@ export class Queue {
     const notice = byId("queue-notice");
     byId("empty").hidden = true;
     if (problem.status !== 401) return say(notice, `${problem.words ?? problem.message}. Trying again…`);
-    say(notice, key() ? "The API key is not known here. " : "This service takes requests only with an API key. ");
+    say(
+      notice,
+      key() ? "The API key is not known here. " : "This service takes requests only with an API key. ",
+    );
     // Said again, the words and the button are still there.
-    if (!notice.querySelector("button")) notice.append(el("button", { type: "button", class: "link", onclick: () => askForKey() }, "Enter a key"));
+    if (!notice.querySelector("button"))
+      notice.append(
+        el("button", { type: "button", class: "link", onclick: () => askForKey() }, "Enter a key"),
+      );
   }
 }

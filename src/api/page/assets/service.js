@@ -24,7 +24,10 @@ export async function watchService() {
     const devices = [...new Set(workers.map(({ device }) => device))].join(", ");
     tell("ready", `${workers.length === 1 ? "1 worker" : `${workers.length} workers`} on ${devices}`);
   } catch (problem) {
-    tell(problem.status ? "waiting" : "down", problem.status ? `Not ready: ${problem.message.replaceAll("`", "")}` : problem.words);
+    tell(
+      problem.status ? "waiting" : "down",
+      problem.status ? `Not ready: ${problem.message.replaceAll("`", "")}` : problem.words,
+    );
   }
   setTimeout(watchService, document.hidden ? 4 * LOOK_MS : LOOK_MS);
 }

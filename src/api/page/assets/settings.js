@@ -31,7 +31,9 @@ export class Settings {
     this.listSizes(limits);
     byId("frames").max = limits.frames;
     byId("negative-prompt").placeholder = served.defaults.negative_prompt;
-    const kept = before ? Object.fromEntries(Object.entries(before).filter(([name, value]) => !same(value, old[name]))) : {};
+    const kept = before
+      ? Object.fromEntries(Object.entries(before).filter(([name, value]) => !same(value, old[name])))
+      : {};
     this.fill({ ...served.defaults, negative_prompt: "", ...kept });
   }
 
@@ -43,7 +45,11 @@ export class Settings {
       byId("guidance-high").value = values.guidance_scale.high;
       byId("guidance-low").value = values.guidance_scale.low;
     }
-    for (const [name, id] of [["solver", "solver"], ["fit", "fit"], ["negative_prompt", "negative-prompt"]]) {
+    for (const [name, id] of [
+      ["solver", "solver"],
+      ["fit", "fit"],
+      ["negative_prompt", "negative-prompt"],
+    ]) {
       if (name in values) byId(id).value = values[name];
     }
     this.showSeconds();
@@ -52,12 +58,21 @@ export class Settings {
   /** The part of a request that differs from what the service would do by itself. */
   request() {
     const defaults = { ...this.served.defaults, solver: "unipc", fit: "size", priority: 0 };
-    return Object.fromEntries(Object.entries(this.values()).filter(([name, value]) => !same(value, defaults[name])));
+    return Object.fromEntries(
+      Object.entries(this.values()).filter(([name, value]) => !same(value, defaults[name])),
+    );
   }
 
   /** Back to the defaults. */
   reset() {
-    this.fill({ solver: "unipc", fit: "size", seed: "", priority: "", ...this.served.defaults, negative_prompt: "" });
+    this.fill({
+      solver: "unipc",
+      fit: "size",
+      seed: "",
+      priority: "",
+      ...this.served.defaults,
+      negative_prompt: "",
+    });
     byId("more").open = false;
   }
 
@@ -78,7 +93,13 @@ export class Settings {
   listSizes({ frame_pixels: most }) {
     const [width, height] = this.served.defaults.size.split("x").map(Number);
     const side = Math.round(Math.sqrt(width * height) / 16) * 16;
-    const sizes = [[width, height], [height, width], [side, side], [1280, 720], [720, 1280]];
+    const sizes = [
+      [width, height],
+      [height, width],
+      [side, side],
+      [1280, 720],
+      [720, 1280],
+    ];
     const fitting = sizes.filter(([w, h]) => w * h <= most).map(([w, h]) => `${w}x${h}`);
     const options = [...new Set(fitting)].map((size) => el("option", { value: size }, sizeWords(size)));
     byId("size").replaceChildren(...options, el("option", { value: OTHER }, "another…"));
@@ -95,7 +116,8 @@ export class Settings {
   showOwnSize() {
     const own = byId("size").value === OTHER;
     byId("own-size").hidden = !own;
-    if (own && !byId("width").value) [byId("width").value, byId("height").value] = this.served.defaults.size.split("x");
+    if (own && !byId("width").value)
+      [byId("width").value, byId("height").value] = this.served.defaults.size.split("x");
   }
 
   showSeconds() {

@@ -11,7 +11,11 @@ import { bytes, duration, isFinal, short, stage, STATUS, time } from "./words.js
 /** The whole of a story for its entry in the list; the one that is shown already, if nothing has happened since. */
 export async function wholeStory(entry, card) {
   const shown = card?.item;
-  const same = shown && shown.status === entry.status && shown.progress.made === entry.made && shown.finished_at === entry.finished_at;
+  const same =
+    shown &&
+    shown.status === entry.status &&
+    shown.progress.made === entry.made &&
+    shown.finished_at === entry.finished_at;
   return same && isFinal(entry.status) ? shown : ask("GET", `/stories/${entry.id}`);
 }
 
@@ -20,7 +24,11 @@ export class StoryCard extends Card {
   constructor(wishes) {
     super("story-template", "Play the film");
     Object.assign(this, { wishes, story: null, shots: [] });
-    this.memory = new StoryMemory(this.parts, (action) => this.attempt(action), (story) => this.update(story));
+    this.memory = new StoryMemory(
+      this.parts,
+      (action) => this.attempt(action),
+      (story) => this.update(story),
+    );
     this.button("cancel", "Cancel", () => this.cancel());
     this.button("remove", "Delete the story", () => this.remove(), this.parts["more-actions"]);
   }
@@ -38,19 +46,32 @@ export class StoryCard extends Card {
     const title = titleOf(story);
     const moving = !isFinal(status);
     this.showStatus(status);
-    this.showMedia(title, story.shots.find(({ result }) => result)?.result.thumbnail_url ?? null, links.video);
+    this.showMedia(
+      title,
+      story.shots.find(({ result }) => result)?.result.thumbnail_url ?? null,
+      links.video,
+    );
     setText(parts.note, time(story.finished_at ?? story.created_at));
     parts.progress.hidden = !moving;
     parts.bar.value = progress.percent;
     parts.bar.setAttribute("aria-label", `Progress of ${short(title)}`);
     setText(parts.stage, this.stage());
     setText(parts.facts, facts(story));
-    say(parts.error, story.error ? `shot ${story.error.shot}: ${story.error.detail} (\`${story.error.code}\`)` : this.fault);
-    this.offer({ play: links.video, save: links.video, cancel: links.cancel && status !== "cancelling", remove: !moving });
+    say(
+      parts.error,
+      story.error ? `shot ${story.error.shot}: ${story.error.detail} (\`${story.error.code}\`)` : this.fault,
+    );
+    this.offer({
+      play: links.video,
+      save: links.video,
+      cancel: links.cancel && status !== "cancelling",
+      remove: !moving,
+    });
     this.showShots();
     this.memory.update(story);
     if (before && before.status !== status) announce(`${STATUS[status]}: ${short(title)}`);
-    else if (before && before.progress.made < progress.made) announce(`${progress.made} of ${progress.shots} shots: ${short(title)}`);
+    else if (before && before.progress.made < progress.made)
+      announce(`${progress.made} of ${progress.shots} shots: ${short(title)}`);
     if (film && !film.current) setText(parts.note, "the film is of before; a new one is being made");
   }
 
@@ -58,8 +79,10 @@ export class StoryCard extends Card {
   take(name, data) {
     if (name === "snapshot" || name === "end") return this.update(data);
     const { status, shot, job, job_status: shotStatus, progress } = data;
-    const shots = this.story.shots.map((old) => (old.shot === shot ? { ...old, job, status: shotStatus, progress } : old));
-    const percent = shots.reduce((sum, { progress: { percent } }) => sum + percent, 0) / shots.length;
+    const shots = this.story.shots.map((old) =>
+      old.shot === shot ? { ...old, job, status: shotStatus, progress } : old,
+    );
+    const percent = shots.reduce((sum, one) => sum + one.progress.percent, 0) / shots.length;
     this.update({ ...this.story, status, shots, progress: { ...this.story.progress, percent } });
     // What a shot has made and what is remembered of it only the whole story tells.
     if (name === "state") this.wishes.refresh();
@@ -94,7 +117,14 @@ export class StoryCard extends Card {
   }
 
   async remove() {
-    if (!(await confirm("Delete this story?", `“${short(this.name)}”, its film and all its shots will be gone for good.`, "Delete"))) return;
+    if (
+      !(await confirm(
+        "Delete this story?",
+        `“${short(this.name)}”, its film and all its shots will be gone for good.`,
+        "Delete",
+      ))
+    )
+      return;
     await call("DELETE", this.story.links.self);
     announce(`Deleted: ${short(this.name)}`);
     this.wishes.refresh();
@@ -107,5 +137,9 @@ function titleOf({ request, shots }) {
 
 function facts({ shots, film, progress }) {
   if (!film) return `${progress.shots} shots`;
-  return [`${film.width}×${film.height}`, `${shots.length} shots, ${duration(film.seconds)}`, bytes(film.bytes)].join(" · ");
+  return [
+    `${film.width}×${film.height}`,
+    `${shots.length} shots, ${duration(film.seconds)}`,
+    bytes(film.bytes),
+  ].join(" · ");
 }

@@ -31,7 +31,9 @@ export class StoryForm {
       ...(variants.includes("mm2v") ? [option("mm2v", "from the last five frames")] : []),
     );
     byId("first-shot").append(
-      ...(variants.includes("t2v") ? [option("", "by what there is"), option("t2v", "from its prompt alone")] : []),
+      ...(variants.includes("t2v")
+        ? [option("", "by what there is"), option("t2v", "from its prompt alone")]
+        : []),
       option("memory", "from the frames to remember"),
     );
     byId("script-example").addEventListener("click", () => {
@@ -49,6 +51,10 @@ export class StoryForm {
   request() {
     const connect = byId("connect").value;
     const first = byId("first-shot").value;
-    return { script: byId("script").value, ...(connect !== "none" && { connect }), ...(first && { first_shot: first }) };
+    return {
+      script: byId("script").value,
+      ...(connect !== "none" && { connect }),
+      ...(first && { first_shot: first }),
+    };
   }
 }

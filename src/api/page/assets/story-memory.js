@@ -11,7 +11,13 @@ export class StoryMemory {
    * @param {(story: object) => void} changed  is called with the story after a change
    */
   constructor(parts, attempt, changed) {
-    Object.assign(this, { list: parts.memory, none: parts["no-memory"], attempt, changed, frames: new Map() });
+    Object.assign(this, {
+      list: parts.memory,
+      none: parts["no-memory"],
+      attempt,
+      changed,
+      frames: new Map(),
+    });
     parts["memory-add"].addEventListener("change", ({ target }) => {
       const files = [...target.files];
       target.value = "";
@@ -39,17 +45,40 @@ export class StoryMemory {
   }
 
   tile({ id, shot, frame, image_url: path }) {
-    const name = frame !== null ? `frame ${frame + 1} of shot ${shot}` : shot ? `given after shot ${shot}` : "given at the start";
+    const name =
+      frame !== null
+        ? `frame ${frame + 1} of shot ${shot}`
+        : shot
+          ? `given after shot ${shot}`
+          : "given at the start";
     const image = el("img", { alt: name });
-    source(path).then((address) => (image.src = address), () => {});
+    source(path).then(
+      (address) => (image.src = address),
+      () => {},
+    );
     const toggle = (text, list) => {
-      const attributes = { type: "button", class: "icon", "aria-pressed": "false", "aria-label": `${text} ${name}` };
-      return el("button", { ...attributes, onclick: () => this.attempt(() => this.toggle(id, list, name)) }, text);
+      const attributes = {
+        type: "button",
+        class: "icon",
+        "aria-pressed": "false",
+        "aria-label": `${text} ${name}`,
+      };
+      return el(
+        "button",
+        { ...attributes, onclick: () => this.attempt(() => this.toggle(id, list, name)) },
+        text,
+      );
     };
     const [pin, drop] = [toggle("Pin", "pinned"), toggle("Drop", "dropped")];
     const caption = el("p", { class: "state" });
     setText(caption, name);
-    const element = el("li", { class: "tile" }, el("div", { class: "picture" }, image), caption, el("div", { class: "tools" }, pin, drop));
+    const element = el(
+      "li",
+      { class: "tile" },
+      el("div", { class: "picture" }, image),
+      caption,
+      el("div", { class: "tools" }, pin, drop),
+    );
     return { element, pin, drop };
   }
 
@@ -58,13 +87,18 @@ export class StoryMemory {
     const other = list === "pinned" ? "dropped" : "pinned";
     const ids = (which) => this.story.memory.filter((frame) => frame[which]).map((frame) => frame.id);
     const on = !ids(list).includes(id);
-    const lists = { [list]: on ? [...ids(list), id] : ids(list).filter((one) => one !== id), [other]: ids(other).filter((one) => one !== id) };
+    const lists = {
+      [list]: on ? [...ids(list), id] : ids(list).filter((one) => one !== id),
+      [other]: ids(other).filter((one) => one !== id),
+    };
     await this.put({ pin: lists.pinned, drop: lists.dropped });
     announce(`${name}: ${on ? list : `not ${list} any more`}`);
   }
 
   async add(files) {
-    const uploads = await Promise.all(files.map((file) => ask("POST", "/uploads", { body: file, headers: { "Content-Type": file.type } })));
+    const uploads = await Promise.all(
+      files.map((file) => ask("POST", "/uploads", { body: file, headers: { "Content-Type": file.type } })),
+    );
     await this.put({ add: uploads.map(({ id }) => ({ upload: id })) });
     announce("Added to what the story remembers");
   }

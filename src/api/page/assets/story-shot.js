@@ -31,7 +31,11 @@ export class StoryShot extends Card {
     setText(parts.note, moving ? stage(progress) : `${VARIANT[shot.mode] ?? shot.mode} · seed ${shot.seed}`);
     say(parts.error, shot.error ? shot.error.detail : this.fault);
     say(parts.warnings, shot.warnings.join("; "));
-    setText(parts.later, ["", "The shot after it will be made again, too."][later] ?? `The ${later} shots after it will be made again, too.`);
+    setText(
+      parts.later,
+      ["", "The shot after it will be made again, too."][later] ??
+        `The ${later} shots after it will be made again, too.`,
+    );
     this.offer({ play: result, save: false, redo: parts.form.hidden });
     this.buttons.redo.setAttribute("aria-label", `Make shot ${shot.shot} again…`);
   }
@@ -57,7 +61,10 @@ export class StoryShot extends Card {
       ...(prompt.value.trim() !== this.shot.prompt && { prompt: prompt.value.trim() }),
       ...(seed.value !== "" && { seed: Number(seed.value) }),
     };
-    await ask("POST", `${this.story()}/shots/${this.shot.shot}/redo`, { json, headers: { "Idempotency-Key": drawKey() } });
+    await ask("POST", `${this.story()}/shots/${this.shot.shot}/redo`, {
+      json,
+      headers: { "Idempotency-Key": drawKey() },
+    });
     announce(`Shot ${this.shot.shot} will be made again`);
     this.closeForm();
     this.wishes.refresh();

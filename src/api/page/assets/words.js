@@ -26,10 +26,10 @@ export const VARIANT = { t2v: "from text", m2v: "from memory", mi2v: "from a fra
 export const isFinal = (status) => ["succeeded", "failed", "cancelled"].includes(status);
 
 /** "Denoising, 7 of 40 · about 3 min left" */
-export function stage({ stage, step, steps, eta_seconds: eta }) {
+export function stage({ stage: part, step, steps, eta_seconds: eta }) {
   const count = steps > 1 ? `, ${step} of ${steps}` : "";
   const left = eta === null ? "" : ` · about ${duration(eta)} left`;
-  return (STAGE[stage] ?? stage) + count + left;
+  return (STAGE[part] ?? part) + count + left;
 }
 
 /** "832×480 · 81 frames · 5.1 s · 40 steps · seed 42 · from memory" */
@@ -41,7 +41,9 @@ export function facts({ effective, result }) {
     `${steps} steps`,
     `seed ${seed}`,
     VARIANT[variant] ?? variant,
-  ].filter(Boolean).join(" · ");
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 /** "next in line", "3rd in line" */
@@ -71,7 +73,10 @@ export function bytes(count) {
 export function time(text) {
   const at = new Date(text);
   const clock = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  const day = at.toDateString() === new Date().toDateString() ? "today" : at.toLocaleDateString([], { day: "numeric", month: "short" });
+  const day =
+    at.toDateString() === new Date().toDateString()
+      ? "today"
+      : at.toLocaleDateString([], { day: "numeric", month: "short" });
   return `${day}, ${clock}`;
 }
 
