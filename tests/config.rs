@@ -297,7 +297,7 @@ fn what_starts_the_service_names_settings_it_has() {
         assert!(names.len() >= 3, "{file}: {names:?}");
         for name in names {
             assert!(
-                help.contains(&format!("[env: {name}=")),
+                ['=', ']'].iter().any(|end| help.contains(&format!("[env: {name}{end}"))),
                 "{file} sets `{name}`, which `serve` does not have"
             );
         }

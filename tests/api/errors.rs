@@ -8,7 +8,7 @@ use crate::Service;
 #[tokio::test]
 async fn a_path_that_is_not_there_is_a_problem() {
     let service = Service::new().await;
-    for path in ["/", "/job", "/jobs/", "/jobs/x/y/z", "/..%2f..%2fetc/passwd"] {
+    for path in ["/index.htm", "/job", "/jobs/", "/jobs/x/y/z", "/..%2f..%2fetc/passwd"] {
         let answer = service.get(path).await;
         assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
     }

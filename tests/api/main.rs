@@ -191,8 +191,13 @@ impl Answer {
         self.json()
     }
 
+    /// The code of a problem, or of an error in OpenAI's shape.
     fn code(&self) -> String {
-        self.problem()["code"].as_str().unwrap().to_owned()
+        let code = match self.header("content-type") {
+            "application/json" => self.json()["error"]["code"].clone(),
+            _ => self.problem()["code"].clone(),
+        };
+        code.as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned()
     }
 
     /// The pointers of a problem of validation, sorted.

@@ -87,7 +87,7 @@ impl WebhookView {
     path = "/jobs/{id}/webhook",
     tag = "jobs",
     params(("id" = Uuid, Path, description = "The job")),
-    responses((status = 200, body = WebhookView), WebhookProblems)
+    responses((status = 200, description = "How it goes", body = WebhookView), WebhookProblems)
 )]
 pub async fn get_webhook(
     State(app): State<App>,

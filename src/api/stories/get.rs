@@ -18,7 +18,7 @@ problems!(GetProblems: StoryNotFound, StoryDeleted);
     path = "/stories/{id}",
     tag = "stories",
     params(("id" = Uuid, Path, description = "The story")),
-    responses((status = 200, body = StoryView), GetProblems)
+    responses((status = 200, description = "The story", body = StoryView), GetProblems)
 )]
 pub async fn get_story(
     State(app): State<App>,

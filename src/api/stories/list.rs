@@ -68,7 +68,7 @@ problems!(ListProblems: InvalidQuery);
     path = "/stories",
     tag = "stories",
     params(StoryListParams),
-    responses((status = 200, body = StoryPage), ListProblems)
+    responses((status = 200, description = "A page of stories", body = StoryPage), ListProblems)
 )]
 pub async fn list_stories(
     State(app): State<App>,

@@ -76,7 +76,8 @@ fn memory(request: &mut CreateStory, files: Files, errors: &mut Errors) -> Vec<C
         }
     }
     let memory = Source::new(request.shared.memory.take(), files.memory);
-    let given = memory.is_given();
+    // What was refused was given.
+    let given = memory.is_given() || errors.mention("/memory");
     let by_what_there_is = if given { FirstShot::Memory } else { FirstShot::T2v };
     if *request.first_shot.get_or_insert(by_what_there_is) == FirstShot::Memory && !given {
         errors.add("/memory", "is required: the images the first shot is made from");
