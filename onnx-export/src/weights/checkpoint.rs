@@ -179,6 +179,11 @@ impl Checkpoint {
         self.index.as_deref().into_iter().chain(self.files.iter().map(TensorFile::path))
     }
 
+    /// The files that hold its tensors.
+    pub fn files(&self) -> &[TensorFile] {
+        &self.files
+    }
+
     /// The tensor called `name`.
     pub fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
         self.files[*self.by_name.get(name)?].tensor(name)

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use ndarray::Array2;
 
 use super::checkpoint::{Checkpoint, CheckpointError};
-use super::file::TensorView;
+use super::file::{TensorFile, TensorView};
 use super::merge::LowRank;
 use super::names::NameTable;
 use super::values;
@@ -239,6 +239,11 @@ impl Adapter {
         found.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
         found.dedup();
         found
+    }
+
+    /// Lets go of the pages that were read, which count as this process's memory otherwise; they are read again if need be.
+    pub fn forget(&self) {
+        self.file.files().iter().for_each(TensorFile::forget);
     }
 
     /// Reads the update of the weight at `position`, if there is one.
