@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::UNIX_EPOCH;
 
-use serde::Serialize;
-
 use super::ExportError;
 use crate::bundle::{FileDigest, WriteError, sha256_file};
 
 /// A source as it was found when the export was planned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
