@@ -145,6 +145,11 @@ impl Adapter {
         groups
     }
 
+    /// Lets go of the pages that were read, which count as this process's memory otherwise; they are read again if need be.
+    pub fn forget(&self) {
+        self.file.forget();
+    }
+
     /// Reads the update of the weight at `position`, if there is one.
     ///
     /// # Errors
