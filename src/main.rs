@@ -9,6 +9,7 @@ use storymem::{cli, config};
 #[command(version, about)]
 enum Command {
     Export(cli::export::Args),
+    Inspect(cli::inspect::Args),
     Demo(cli::demo::Args),
     Generate(cli::generate::Args),
     Serve(cli::serve::Args),
@@ -22,6 +23,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match config::parse::<Command>() {
         Command::Export(args) => cli::export::run(args),
+        Command::Inspect(args) => cli::inspect::run(args),
         Command::Demo(args) => cli::demo::run(args),
         Command::Generate(args) => cli::generate::run(args),
         Command::Serve(args) => cli::serve::run(args),

@@ -4,11 +4,10 @@
 
 mod support;
 
-use std::collections::BTreeMap;
-
 use onnx_export::bundle::{ALIGNMENT, Bundle, BundleError, BundleVariant, Dtype, Manifest, NEGATIVE_PROMPT};
 use onnx_export::export::{AdapterFile, Plan};
 use onnx_export::models::{Net, umt5, vae, wan};
+use onnx_export::weights::file::FileDtype;
 use onnx_export::weights::lora::LoraScale;
 use onnx_export::weights::names::Naming;
 use sha2::{Digest, Sha256};
@@ -258,6 +257,27 @@ fn sources_in_other_names_files_and_types_make_the_same_bundle() {
 }
 
 #[test]
+fn what_packing_programs_add_is_passed_over() {
+    let reference = Tree::new().bundle_files();
+    let tree = Tree::new();
+    for (folder, prefix) in [
+        ("base_i2v/high_noise_model", "model.diffusion_model."),
+        ("base_i2v/low_noise_model", "diffusion_model."),
+        ("base_i2v_diffusers/vae", "model."),
+    ] {
+        tree.rewrite(folder, Dtype::F32, |tensors| {
+            tensors.into_iter().map(|(name, tensor)| (format!("{prefix}{name}"), tensor)).collect()
+        });
+    }
+    // A tokenizer as bytes beside the text encoder.
+    let path = tree.path("base_i2v_diffusers/text_encoder/model.safetensors");
+    let mut tensors = support::raw(Dtype::F32, &read(&path));
+    tensors.insert("spiece_model".into(), (FileDtype::U8, vec![5], b"bytes".to_vec()));
+    support::write_raw(&path, &tensors, None);
+    assert_eq!(tree.bundle_files(), reference);
+}
+
+#[test]
 fn narrow_sources_are_widened_before_merging() {
     for dtype in [Dtype::F16, Dtype::Bf16] {
         // A tree whose values are exact in `dtype`, once stored as such and once as F32.
@@ -352,8 +372,8 @@ fn further_adapters_are_merged_into_their_expert_alone() {
     let path = tree.path("storymem/Wan2.2-MI2V-A14B/backbone_low_noise.safetensors");
     tree.options.lora = None;
     tree.options.adapters = vec![
-        AdapterFile { path: path.clone(), net: Net::TransformerLow, strength: 0.5 },
-        AdapterFile { path, net: Net::TransformerLow, strength: 1.5 },
+        AdapterFile { path: path.clone(), net: Net::TransformerLow, rule: None, strength: 0.5 },
+        AdapterFile { path, net: Net::TransformerLow, rule: None, strength: 1.5 },
     ];
     let bundle = tree.bundle();
     let expected = {
@@ -464,14 +484,6 @@ fn a_damaged_bundle_does_not_open() {
     assert!(message.contains("encoder.konv_in"), "{message}");
     std::fs::remove_file(&weights).unwrap();
     assert!(Bundle::open(&tree.out()).is_err());
-}
-
-impl Tree {
-    /// Digests of the weight files an export of this tree makes.
-    fn bundle_files(&self) -> BTreeMap<String, String> {
-        let files = self.export().unwrap().manifest.files.into_iter();
-        files.filter(|file| file.path.starts_with("weights/")).map(|file| (file.path, file.sha256)).collect()
-    }
 }
 
 fn read_folder(tree: &Tree, folder: &str) -> Tensors {

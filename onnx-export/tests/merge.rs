@@ -4,17 +4,38 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use onnx_export::bundle::Dtype;
 use onnx_export::models::Net;
+use onnx_export::weights::file::FileDtype;
 use onnx_export::weights::lora::LoraScale;
 use proptest::prelude::*;
-use support::{Tensor, Tensors, Tree, read, tensors, write};
+use support::{RawTensor, Tensor, Tensors, Tree, raw, read, tensors, write, write_raw};
 
 const MODULES: [&str; 3] = ["blocks.0.self_attn.q", "blocks.1.ffn.0", "blocks.1.ffn.2"];
 const FILE: &str = "storymem/Wan2.2-MI2V-A14B/backbone_low_noise.safetensors";
 
 fn dtype() -> impl Strategy<Value = Dtype> {
     prop::sample::select(vec![Dtype::F16, Dtype::Bf16, Dtype::F32])
+}
+
+/// An alpha, and the tensor that holds it: any number type, with or without a dimension.
+fn alpha() -> impl Strategy<Value = (f64, RawTensor)> {
+    let shape = || prop::sample::select(vec![vec![], vec![1]]);
+    let float = (0.25f32..8.0, shape())
+        .prop_map(|(alpha, shape)| (f64::from(alpha), (FileDtype::F32, shape, alpha.to_le_bytes().to_vec())));
+    // The upper half of an f32's bits is a bf16.
+    let bf16 = (0.25f32..8.0, shape()).prop_map(|(alpha, shape)| {
+        let bits = alpha.to_bits() >> 16;
+        (
+            f64::from(f32::from_bits(bits << 16)),
+            (FileDtype::BF16, shape, (bits as u16).to_le_bytes().to_vec()),
+        )
+    });
+    let integer = (1i64..64, shape())
+        .prop_map(|(alpha, shape)| (alpha as f64, (FileDtype::I64, shape, alpha.to_le_bytes().to_vec())));
+    prop_oneof![float, bf16, integer]
 }
 
 /// Numbers of about unit scale that follow from `seed`.
@@ -37,7 +58,7 @@ proptest! {
     #[test]
     fn merging_is_the_definition_rounded_once(
         (source, adapter, target) in (dtype(), dtype(), dtype()),
-        (rank, alpha) in (1usize..20, prop::option::of(0.25f32..8.0)),
+        kinds in prop::collection::vec((1usize..20, prop::option::of(alpha())), MODULES.len()),
         scale in prop_oneof![
             Just(LoraScale::RankStabilised), Just(LoraScale::Plain), (-2.0f64..2.0).prop_map(LoraScale::Fixed),
         ],
@@ -47,28 +68,33 @@ proptest! {
         tree.rewrite("base_i2v/low_noise_model", source, |tensors| tensors);
         let weights = read(&tree.path("base_i2v/low_noise_model/model.safetensors"));
         let mut pairs = Tensors::new();
-        for (i, module) in MODULES.iter().enumerate() {
+        let mut alphas = BTreeMap::new();
+        for (i, (module, (rank, alpha))) in MODULES.iter().zip(&kinds).enumerate() {
+            let rank = *rank;
             let shape = &weights[&format!("{module}.weight")].shape;
             let seed = seed + 100_000 * i as u64;
             let a = Tensor { shape: vec![rank, shape[1]], values: numbers(seed, rank * shape[1]) };
             let b = Tensor { shape: vec![shape[0], rank], values: numbers(seed + 50_000, shape[0] * rank) };
             pairs.insert(format!("{module}.lora_A.weight"), a);
             pairs.insert(format!("{module}.lora_B.weight"), b);
-            if let Some(alpha) = alpha {
-                pairs.insert(format!("{module}.alpha"), Tensor { shape: vec![1], values: vec![alpha] });
+            if let Some((_, alpha)) = alpha {
+                alphas.insert(format!("{module}.alpha"), alpha.clone());
             }
         }
         write(&tree.path(FILE), adapter, &pairs);
         let pairs = read(&tree.path(FILE));
+        let stored = raw(adapter, &pairs).into_iter().chain(alphas).collect();
+        write_raw(&tree.path(FILE), &stored, None);
         tree.options.dtype = target;
         tree.options.lora_scale = scale;
         let bundle = tree.bundle();
         let merged = tensors(&bundle.weights(Net::TransformerLow).unwrap());
 
-        for module in MODULES {
+        for (module, (rank, alpha)) in MODULES.iter().zip(&kinds) {
+            let rank = *rank;
             let name = format!("{module}.weight");
             let (a, b) = (&pairs[&format!("{module}.lora_A.weight")], &pairs[&format!("{module}.lora_B.weight")]);
-            let alpha = pairs.get(&format!("{module}.alpha")).map_or(rank as f64, |t| f64::from(t.values[0]));
+            let alpha = alpha.as_ref().map_or(rank as f64, |(alpha, _)| *alpha);
             let scale = match scale {
                 LoraScale::RankStabilised => alpha / (rank as f64).sqrt(),
                 LoraScale::Plain => alpha / rank as f64,

@@ -1,6 +1,6 @@
 //! Names of tensors: each convention maps onto the other one to one, and back, for nets of any size.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use onnx_export::graph::WeightSpec;
 use onnx_export::models::umt5::Umt5Config;
@@ -19,6 +19,10 @@ fn check(naming: Naming, specs: &[WeightSpec]) -> Result<(), TestCaseError> {
         prop_assert_eq!(table.position(&other), Some(i), "{} from {}", &spec.name, &other);
         prop_assert!(others.insert(other.clone()), "{} names two tensors", other);
         prop_assert_eq!(table.position(&format!("{other}.x")), None);
+        prop_assert_eq!(table.position(&format!("x.{other}")), None);
+        for packed in ["model.diffusion_model.", "diffusion_model.", "model."] {
+            prop_assert_eq!(table.position(&format!("{packed}{other}")), Some(i), "{}{}", packed, other);
+        }
     }
     Ok(())
 }
@@ -39,6 +43,14 @@ proptest! {
             let other = Naming::Transformer.other(&spec.name);
             let same = spec.name.starts_with("patch_embedding.");
             prop_assert_eq!(other == spec.name, same, "{}", &spec.name);
+        }
+        // Kohya's names have underscores for dots: no two names of either convention may become one by that.
+        let mut flat = BTreeMap::new();
+        for (i, spec) in specs.iter().enumerate() {
+            for name in [spec.name.clone(), Naming::Transformer.other(&spec.name)] {
+                let before = flat.insert(name.replace('.', "_"), i);
+                prop_assert!(before.is_none_or(|before| before == i), "{} names two tensors", name);
+            }
         }
     }
 

@@ -28,7 +28,8 @@ pub struct Args {
     transformer: PathBuf,
 
     /// StoryMem's `Wan2.2-*-A14B` folder; or a further LoRA as FILE@high=STRENGTH or FILE@low=STRENGTH, whose scale is
-    /// STRENGTH * alpha / rank. May be given several times.
+    /// STRENGTH * alpha / rank, unless it says otherwise or `:rslora`, `:plain` or `:NUMBER` stands behind the expert.
+    /// May be given several times.
     #[arg(long, value_name = "DIR|FILE@EXPERT=STRENGTH", env = "STORYMEM_LORA", value_delimiter = ',')]
     lora: Vec<Lora>,
 
@@ -134,7 +135,7 @@ fn dry_run(plan: &Plan, out: &Path) -> anyhow::Result<()> {
     for net in plan.nets() {
         println!("{}", summary(net, None));
     }
-    for LoraFacts { file, net, ranks, scales, merged } in plan.adapters() {
+    for LoraFacts { file, net, ranks, scales, merged, .. } in plan.adapters() {
         let (net, ranks, scales) = (net.name(), join(ranks), join(scales));
         println!("lora: {file} into {net}: {merged} pairs, rank {ranks}, scale {scales}");
     }

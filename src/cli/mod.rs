@@ -5,6 +5,7 @@ pub mod demo;
 pub mod doctor;
 pub mod export;
 pub mod generate;
+pub mod inspect;
 mod interrupt;
 pub mod keys;
 pub mod openapi;

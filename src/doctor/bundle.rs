@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use onnx_export::bundle::{Bundle, Dtype, sha256_file};
+use onnx_export::bundle::{Bundle, Dtype};
 use onnx_export::graph::cann::{Problem, provider_report};
 use onnx_export::graph::{CannLowering, GraphSpec};
 
@@ -61,15 +61,9 @@ pub fn check_bundle(report: &mut Report, path: &Path, device: Device, verify: bo
 
 fn check_digests(report: &mut Report, bundle: &Bundle) {
     let name = "bundle's files";
-    let files = &bundle.manifest().files;
-    let mut damaged = Vec::new();
-    for file in files {
-        match sha256_file(&bundle.path().join(&file.path), || true) {
-            Ok(Some((_, sha256))) if sha256 == file.sha256 => {}
-            Ok(_) => damaged.push(format!("`{}` has another content than when it was written", file.path)),
-            Err(error) => damaged.push(format!("`{}` can't be read ({error})", file.path)),
-        }
-    }
+    let files = bundle.verify(&|| {});
+    let damaged = files.iter().filter_map(|file| Some(format!("`{}` {}", file.path, file.problem.as_ref()?)));
+    let damaged: Vec<_> = damaged.collect();
     match damaged.is_empty() {
         true => report.ok(name, format_args!("all {} are as they were written", files.len())),
         false => {

@@ -33,6 +33,19 @@ pub fn sha256_file(path: &Path, go_on: impl Fn() -> bool) -> std::io::Result<Opt
     }
 }
 
+/// SHA-256 (lower-case hex) of a file; `tick` is called for each mebibyte.
+///
+/// # Errors
+/// When the file can't be read.
+pub(crate) fn sha256_whole(path: &Path, tick: &dyn Fn()) -> std::io::Result<String> {
+    let go_on = || {
+        tick();
+        true
+    };
+    let (_, sha256) = sha256_file(path, go_on)?.expect("hashing goes on to the end");
+    Ok(sha256)
+}
+
 pub(super) fn hex(digest: &[u8]) -> String {
     digest.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a string takes everything written to it");

@@ -8,6 +8,7 @@ use crate::models::umt5::Umt5Config;
 use crate::models::vae::VaeConfig;
 use crate::models::wan::WanConfig;
 use crate::models::{Net, umt5, vae, wan};
+use crate::weights::lora::LoraScale;
 
 /// The content of `manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -194,12 +195,20 @@ pub struct LoraFacts {
     pub file: String,
     /// The expert it was merged into.
     pub net: Net,
-    /// Ranks that occur, ascending; one twice if it occurs with two scales.
+    /// The rule that made its scales of alpha and rank: `rslora`, `plain` or a number.
+    pub rule: LoraScale,
+    /// What the scales were multiplied with.
+    pub strength: f64,
+    /// Ranks that occur, ascending; one twice if it occurs with two alphas.
     pub ranks: Vec<usize>,
-    /// Scale of `B A`, in the order of `ranks`.
+    /// Alpha of each of `ranks`; null where the adapter tells none, which means alpha = rank.
+    pub alphas: Vec<Option<f64>>,
+    /// Scale of `B A` of each of `ranks`, strength included.
     pub scales: Vec<f64>,
     /// Weights it changed.
     pub merged: usize,
+    /// Keys for the image branch of Wan2.1, which Wan2.2 has not.
+    pub unused: usize,
 }
 
 /// A file, its size and its SHA-256.

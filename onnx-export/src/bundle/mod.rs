@@ -19,16 +19,19 @@ mod open;
 mod partial;
 mod sampling;
 mod stream;
+mod verify;
 mod weight_writer;
 mod writer;
 
 pub use digest::sha256_file;
+pub(crate) use digest::sha256_whole;
 pub(crate) use graphs::Stored;
 pub(crate) use layout::offsets;
 pub use layout::{ALIGNMENT, StoredTensor};
 pub use manifest::{BundleVariant, Dtype, FileDigest, Guidance, LoraFacts, Manifest, Nets, SamplingDefaults};
 pub use open::{Bundle, BundleError, WeightFile};
 pub use sampling::NEGATIVE_PROMPT;
+pub use verify::FileCheck;
 pub use weight_writer::WeightWriter;
 pub use writer::{BundleWriter, WriteError};
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::ExportOptions;
+use super::{ExportOptions, NetPlan};
 use crate::bundle::{BundleVariant, LoraFacts, Manifest};
+use crate::models::Net;
 
 pub(super) fn name(options: &ExportOptions) -> String {
     let base = file_name(&options.transformer);
@@ -48,6 +49,37 @@ pub(super) fn warnings(options: &ExportOptions, manifest: &Manifest) -> Vec<Stri
         if options.lora.is_some() && *merged != expected {
             warnings
                 .push(format!("`{file}` changes {merged} weights; StoryMem's adapters change {expected}"));
+        }
+    }
+    warnings
+}
+
+/// What looks wrong with the adapters of a net.
+pub(super) fn adapter_warnings(options: &ExportOptions, plan: &NetPlan) -> Vec<String> {
+    let net = plan.report().net;
+    let mut warnings = Vec::new();
+    for adapter in &plan.adapters {
+        let path = adapter.path().display();
+        let name = file_name(adapter.path()).to_lowercase().replace(['-', ' '], "_");
+        let other = if net == Net::TransformerHigh { "low" } else { "high" };
+        if name.contains(&format!("{other}_noise")) {
+            warnings.push(format!(
+                "`{path}` looks like an adapter for the {other}-noise expert and is merged into the other"
+            ));
+        }
+        if adapter.image_branch_keys() > 0 {
+            let keys = adapter.image_branch_keys();
+            warnings
+                .push(format!("{keys} keys of `{path}` are for Wan2.1's image branch, which Wan2.2 has not"));
+        }
+        let mut further = options.adapters.iter();
+        let is_merged_there = further.any(|given| given.net != net && given.path == adapter.path());
+        if adapter.other_expert_keys() > 0 && !is_merged_there {
+            let keys = adapter.other_expert_keys();
+            warnings.push(format!(
+                "{keys} keys of `{path}` are for the other expert and are not merged; give it as `{path}@{other}=STRENGTH` \
+                 too"
+            ));
         }
     }
     warnings

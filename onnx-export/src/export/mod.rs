@@ -13,14 +13,14 @@ mod sources;
 mod write;
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
 pub use plan::{NetPlan, Plan};
 pub use room::Room;
 pub use write::{Exported, Progress, Stage, WrittenNet};
 
+pub use crate::weights::lora::AdapterFile;
+
 use crate::bundle::{BundleVariant, Dtype, WriteError};
-use crate::models::Net;
 use crate::standalone::Profile;
 use crate::weights::checkpoint::CheckpointError;
 use crate::weights::config::ConfigError;
@@ -38,7 +38,7 @@ pub struct ExportOptions {
     pub lora: Option<PathBuf>,
     /// How the scale of StoryMem's adapters follows from their rank.
     pub lora_scale: LoraScale,
-    /// Further adapters, merged with the scale `alpha / rank`.
+    /// Further adapters.
     pub adapters: Vec<AdapterFile>,
     /// What the bundle shall make.
     pub variant: BundleVariant,
@@ -46,38 +46,6 @@ pub struct ExportOptions {
     pub dtype: Dtype,
     /// Whether to write [whole-model files](crate::standalone) too, and at which profile if not the bundle's own.
     pub standalone: Option<Option<Profile>>,
-}
-
-/// A further adapter, written `FILE@high=STRENGTH` or `FILE@low=STRENGTH`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AdapterFile {
-    /// The file.
-    pub path: PathBuf,
-    /// The expert it is for.
-    pub net: Net,
-    /// What its scale is multiplied with.
-    pub strength: f64,
-}
-
-impl FromStr for AdapterFile {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parse = || {
-            let (path, rest) = text.rsplit_once('@')?;
-            let (expert, strength) = rest.split_once('=')?;
-            let net = match expert {
-                "high" => Net::TransformerHigh,
-                "low" => Net::TransformerLow,
-                _ => return None,
-            };
-            let strength = strength.parse().ok().filter(|strength: &f64| strength.is_finite())?;
-            (!path.is_empty()).then(|| Self { path: path.into(), net, strength })
-        };
-        parse().ok_or_else(|| {
-            format!("`{text}` is not an adapter; write `FILE@high=STRENGTH` or `FILE@low=STRENGTH`")
-        })
-    }
 }
 
 /// Why a bundle can't be made.
@@ -183,19 +151,4 @@ fn gigabytes(bytes: u64) -> String {
 
 fn join(reports: &[KeyReport]) -> String {
     reports.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn adapter_files_are_parsed_from_the_right() {
-        let adapter: AdapterFile = "a@b=c/x.safetensors@low=-0.5".parse().unwrap();
-        let path = PathBuf::from("a@b=c/x.safetensors");
-        assert_eq!(adapter, AdapterFile { path, net: Net::TransformerLow, strength: -0.5 });
-        for text in ["", "folder", "@high=1", "x@both=1", "x@high", "x@high=", "x@low=inf", "x@low=nan"] {
-            assert!(text.parse::<AdapterFile>().is_err(), "{text}");
-        }
-    }
 }

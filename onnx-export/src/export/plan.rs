@@ -4,19 +4,22 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::describe::{file_name, licences, name, warnings};
+use super::describe::{adapter_warnings, file_name, licences, name, warnings};
 use super::experts::Experts;
 use super::sources::Source;
-use super::{ExportError, ExportOptions};
+use super::{AdapterFile, ExportError, ExportOptions};
 use crate::bundle::{BundleVariant, LoraFacts, Manifest, Nets, SamplingDefaults, StoredTensor};
 use crate::graph::WeightSpec;
 use crate::models::Net;
 use crate::standalone::Profile;
 use crate::weights::checkpoint::Checkpoint;
 use crate::weights::config::{self, Fields};
-use crate::weights::lora::{Adapter, LoraScale};
+use crate::weights::lora::Adapter;
 use crate::weights::matching::{KeyReport, assign};
 use crate::weights::names::{NameTable, Naming};
+
+/// StoryMem's adapters, the one for high noise first.
+const STORY_FILES: [&str; 2] = ["backbone_high_noise.safetensors", "backbone_low_noise.safetensors"];
 
 /// An export of which everything is known but the values.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ impl Plan {
         if let (BundleVariant::T2v, Some(lora)) = (variant, &options.lora) {
             return Err(ExportError::LoraOnT2v(lora.clone()));
         }
+        check_components(components)?;
+        options.lora.as_deref().map_or(Ok(()), check_story)?;
         let experts = Experts::open(&options.transformer, components)?;
         let text_folder = components.join("text_encoder");
         let vae_folder = components.join("vae");
@@ -103,10 +108,11 @@ impl Plan {
         for plan in &mut plans {
             manifest.lora.extend(plan.add_adapters(options, &manifest.nets)?);
             sources.extend(plan.checkpoint.sources().map(Path::to_owned));
-            sources.extend(plan.adapters.iter().map(|adapter| adapter.path().to_owned()));
+            sources.extend(plan.adapters.iter().flat_map(Adapter::sources).map(Path::to_owned));
         }
         let sources = sources.iter().map(|path| Source::look(path)).collect::<Result<_, _>>()?;
-        let warnings = warnings(options, &manifest);
+        let mut warnings = warnings(options, &manifest);
+        warnings.extend(plans.iter().flat_map(|plan| adapter_warnings(options, plan)));
         let standalone = options.standalone.map(|at| at.unwrap_or_else(|| Profile::of(&manifest)));
         Ok(Self { manifest, nets: plans, tokenizer, sources, standalone, warnings })
     }
@@ -181,22 +187,23 @@ impl NetPlan {
     /// Opens the adapters that are for this net.
     fn add_adapters(&mut self, options: &ExportOptions, nets: &Nets) -> Result<Vec<LoraFacts>, ExportError> {
         let net = self.report.net;
+        let [high, low] = STORY_FILES;
         let story_file = match net {
-            Net::TransformerHigh => "backbone_high_noise.safetensors",
-            Net::TransformerLow => "backbone_low_noise.safetensors",
+            Net::TransformerHigh => high,
+            Net::TransformerLow => low,
             Net::TextEncoder | Net::Vae => return Ok(Vec::new()),
         };
         let specs = nets.weights(net);
         let names = table(net, nets, &specs);
-        let mut open = |path: &Path, scale, strength| -> Result<(), ExportError> {
-            self.adapters.push(Adapter::open(path, scale, strength, &names, &specs)?);
-            Ok(())
-        };
-        if let Some(folder) = &options.lora {
-            open(&folder.join(story_file), options.lora_scale, 1.0)?;
-        }
-        for adapter in options.adapters.iter().filter(|adapter| adapter.net == net) {
-            open(&adapter.path, LoraScale::Plain, adapter.strength)?;
+        let story = options.lora.iter().map(|folder| AdapterFile {
+            path: folder.join(story_file),
+            net,
+            rule: Some(options.lora_scale),
+            strength: 1.0,
+        });
+        let further = options.adapters.iter().filter(|adapter| adapter.net == net).cloned();
+        for request in story.chain(further) {
+            self.adapters.push(Adapter::open(&request, &names, &specs)?);
         }
         let merged: std::collections::BTreeSet<usize> =
             self.adapters.iter().flat_map(Adapter::weights).collect();
@@ -215,8 +222,48 @@ fn table(net: Net, nets: &Nets, specs: &[WeightSpec]) -> NameTable {
 }
 
 fn facts(net: Net, adapter: &Adapter) -> LoraFacts {
-    let (ranks, scales) = adapter.ranks_and_scales().into_iter().unzip();
-    LoraFacts { file: file_name(adapter.path()), net, ranks, scales, merged: adapter.weights().len() }
+    let groups = adapter.groups();
+    LoraFacts {
+        file: file_name(adapter.path()),
+        net,
+        rule: adapter.rule(),
+        strength: adapter.strength(),
+        ranks: groups.iter().map(|group| group.rank).collect(),
+        alphas: groups.iter().map(|group| group.alpha).collect(),
+        scales: groups.iter().map(|group| group.scale).collect(),
+        merged: adapter.weights().len(),
+        unused: adapter.image_branch_keys(),
+    }
+}
+
+/// Refuses Wan's own release, whose text encoder and autoencoder are pickles, with what to use instead.
+fn check_components(components: &Path) -> Result<(), ExportError> {
+    if components.join("text_encoder").is_dir() {
+        return Ok(());
+    }
+    let is_original = ["models_t5_umt5-xxl-enc-bf16.pth", "Wan2.1_VAE.pth"];
+    let problem = if is_original.iter().any(|name| components.join(name).exists()) {
+        "is Wan's own release, whose text encoder and autoencoder are PyTorch pickles; give `--components` the release in \
+         diffusers' format (Wan2.2-I2V-A14B-Diffusers)"
+    } else {
+        "holds no `text_encoder`; give `--components` the folder of a release in diffusers' format"
+    };
+    Err(ExportError::Layout { folder: components.into(), problem: problem.into() })
+}
+
+/// Refuses a folder that holds neither of StoryMem's adapters, converted or not.
+fn check_story(folder: &Path) -> Result<(), ExportError> {
+    let is_there =
+        |name: &&str| [folder.join(name), folder.join(name).with_extension("pth")].iter().any(|p| p.exists());
+    if STORY_FILES.iter().any(is_there) {
+        return Ok(());
+    }
+    let problem = format!(
+        "holds neither `{}` nor `{}`; give `--lora` the folder of one variant, such as `Wan2.2-MI2V-A14B`, or an adapter \
+         as `FILE@high=STRENGTH`",
+        STORY_FILES[0], STORY_FILES[1]
+    );
+    Err(ExportError::Layout { folder: folder.into(), problem })
 }
 
 fn check_fit(nets: &Nets, variant: BundleVariant) -> Result<(), ExportError> {

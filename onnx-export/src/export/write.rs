@@ -207,7 +207,8 @@ impl NetPlan {
         std::thread::scope(|scope| {
             let ahead = Ahead::start(scope, self, kept, begun)?;
             for (i, stored) in self.stored.iter().enumerate().skip(kept) {
-                let updates: Vec<_> = self.adapters.iter().filter_map(|adapter| adapter.update(i)).collect();
+                let updates = self.adapters.iter().filter_map(|adapter| adapter.update(i).transpose());
+                let updates = updates.collect::<Result<Vec<_>, _>>()?;
                 file.tensor(|rows, values: &mut [f32]| {
                     let read = ahead.next()?;
                     values::widen(read.dtype, &read.bytes, values);

@@ -35,6 +35,23 @@ pub struct Umt5Config {
     pub layer_norm_epsilon: f32,
 }
 
+impl Umt5Config {
+    /// The published dimensions of UMT5-XXL, which Wan uses.
+    pub fn xxl() -> Self {
+        Self {
+            vocab_size: 256_384,
+            d_model: 4096,
+            d_kv: 64,
+            d_ff: 10_240,
+            num_heads: 64,
+            num_layers: 24,
+            relative_attention_num_buckets: 32,
+            relative_attention_max_distance: 128,
+            layer_norm_epsilon: 1e-6,
+        }
+    }
+}
+
 /// Every weight of the encoder under its `transformers` name, in the order in which they are used.
 pub fn weights(config: &Umt5Config) -> Vec<WeightSpec> {
     let embedding = WeightSpec { name: EMBEDDING.into(), shape: vec![config.vocab_size, config.d_model] };
@@ -145,30 +162,16 @@ fn linear(g: &mut Builder<'_>, name: &str, x: &Value, out: usize) -> Value {
 mod tests {
     use super::*;
 
-    fn xxl() -> Umt5Config {
-        Umt5Config {
-            vocab_size: 256_384,
-            d_model: 4096,
-            d_kv: 64,
-            d_ff: 10_240,
-            num_heads: 64,
-            num_layers: 24,
-            relative_attention_num_buckets: 32,
-            relative_attention_max_distance: 128,
-            layer_norm_epsilon: 1e-6,
-        }
-    }
-
     #[test]
     fn the_full_size_encoder_has_the_published_inventory() {
-        let all = weights(&xxl());
+        let all = weights(&Umt5Config::xxl());
         assert_eq!(all.len(), 242);
         assert_eq!(all.iter().map(|w| w.shape.iter().product::<usize>()).sum::<usize>(), 5_680_910_336);
     }
 
     #[test]
     fn buckets_are_exact_up_to_eight_and_cap_at_the_maximum_distance() {
-        let config = xxl();
+        let config = Umt5Config::xxl();
         let of = |distance| bucket(&config, distance);
         assert_eq!([0, -1, -7, -8, -15, -16, -127, -128, -500].map(of), [0, 1, 7, 8, 9, 10, 15, 15, 15]);
         assert_eq!([1, 7, 8, 128].map(of), [17, 23, 24, 31]);

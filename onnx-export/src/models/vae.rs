@@ -40,6 +40,29 @@ pub struct VaeConfig {
     pub latents_std: Vec<f32>,
 }
 
+impl VaeConfig {
+    /// The published dimensions of Wan2.1's autoencoder, which Wan2.2 A14B uses.
+    pub fn wan21() -> Self {
+        let latents_mean = [
+            -0.7571, -0.7089, -0.9113, 0.1075, -0.1745, 0.9653, -0.1517, 1.5508, 0.4134, -0.0715, 0.5517,
+            -0.3632, -0.1922, -0.9497, 0.2503, -0.2921,
+        ];
+        let latents_std = [
+            2.8184, 1.4541, 2.3275, 2.6558, 1.2196, 1.7708, 2.6052, 2.0743, 3.2687, 2.1526, 2.8652, 1.5579,
+            1.6382, 1.1253, 2.8251, 1.9160,
+        ];
+        Self {
+            base_dim: 96,
+            z_dim: 16,
+            dim_mult: vec![1, 2, 4, 4],
+            num_res_blocks: 2,
+            temperal_downsample: vec![false, true, true],
+            latents_mean: latents_mean.into(),
+            latents_std: latents_std.into(),
+        }
+    }
+}
+
 /// Which chunk of a clip a graph codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Chunk {
@@ -329,16 +352,7 @@ mod tests {
 
     #[test]
     fn the_full_size_autoencoder_has_the_published_inventory() {
-        let config = VaeConfig {
-            base_dim: 96,
-            z_dim: 16,
-            dim_mult: vec![1, 2, 4, 4],
-            num_res_blocks: 2,
-            temperal_downsample: vec![false, true, true],
-            latents_mean: vec![0.0; 16],
-            latents_std: vec![1.0; 16],
-        };
-        let all = weights(&config);
+        let all = weights(&VaeConfig::wan21());
         assert_eq!(all.len(), 194);
         assert_eq!(all.iter().map(|w| w.shape.iter().product::<usize>()).sum::<usize>(), 126_892_531);
     }

@@ -42,6 +42,22 @@ pub struct WanConfig {
 }
 
 impl WanConfig {
+    /// The published dimensions of Wan2.2's A14B experts: `in_dim` is 36 for I2V, 16 for T2V.
+    pub fn a14b(in_dim: usize) -> Self {
+        Self {
+            dim: 5120,
+            ffn_dim: 13824,
+            freq_dim: 256,
+            text_dim: 4096,
+            in_dim,
+            out_dim: 16,
+            num_heads: 40,
+            num_layers: 40,
+            eps: 1e-6,
+            text_len: 512,
+        }
+    }
+
     /// Width of one attention head.
     pub fn head_dim(&self) -> usize {
         self.dim / self.num_heads
@@ -285,25 +301,10 @@ pub fn rotary_table(config: &WanConfig, grid: LatentGrid, times: &[i64]) -> (Vec
 mod tests {
     use super::*;
 
-    fn a14b(in_dim: usize) -> WanConfig {
-        WanConfig {
-            dim: 5120,
-            ffn_dim: 13824,
-            freq_dim: 256,
-            text_dim: 4096,
-            in_dim,
-            out_dim: 16,
-            num_heads: 40,
-            num_layers: 40,
-            eps: 1e-6,
-            text_len: 512,
-        }
-    }
-
     #[test]
     fn the_full_size_model_has_the_published_inventory() {
         for (in_dim, parameters) in [(36, 14_288_901_184), (16, 14_288_491_584)] {
-            let all = weights(&a14b(in_dim));
+            let all = weights(&WanConfig::a14b(in_dim));
             assert_eq!(all.len(), 1095);
             let total: usize = all.iter().map(|w| w.shape.iter().product::<usize>()).sum();
             assert_eq!(total, parameters);
@@ -313,7 +314,7 @@ mod tests {
     #[test]
     fn rotary_angles_follow_the_given_times() {
         let grid = LatentGrid { frames: 2, height: 2, width: 2 };
-        let (cos, sin) = rotary_table(&a14b(36), grid, &[-5, 0]);
+        let (cos, sin) = rotary_table(&WanConfig::a14b(36), grid, &[-5, 0]);
         assert_eq!(cos.len(), 2 * 64);
         assert_eq!((cos[0], sin[0]), ((-5f64).cos() as f32, (-5f64).sin() as f32));
         assert_eq!((cos[64], sin[64]), (1.0, 0.0));

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::file::{FileError, TensorFile, TensorView};
+use super::file::{FileError, RawTensor, TensorFile, TensorView};
+use super::format::{self, Foreign};
+use super::unique::UniqueMap;
 
 /// Why a checkpoint can't be read.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +34,7 @@ pub enum CheckpointError {
         /// The folder.
         folder: PathBuf,
         /// What to do when the weights are there in another format.
-        hint: &'static str,
+        hint: String,
     },
     /// There are several files and no index, or several indexes.
     #[error("`{folder}` holds {files}; keep one checkpoint, with its index if it is sharded, in a folder")]
@@ -111,25 +113,34 @@ impl Checkpoint {
     /// # Errors
     /// When a file is missing, damaged, left over or at odds with the index, or a tensor has a type we do not read.
     pub fn open(folder: &Path) -> Result<Self, CheckpointError> {
+        let checkpoint = Self::open_any(folder)?;
+        match checkpoint.files.iter().find_map(TensorFile::first_unsupported) {
+            None => Ok(checkpoint),
+            Some(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens the checkpoint in `folder`, whose tensors may be of types that we do not read; those are among the
+    /// [raw](Self::raw) ones only.
+    ///
+    /// # Errors
+    /// When a file is missing, damaged, left over or at odds with the index.
+    pub fn open_any(folder: &Path) -> Result<Self, CheckpointError> {
         let listing = Listing::read(folder)?;
         match (listing.indexes.as_slice(), listing.files.as_slice()) {
             ([index], files) => Self::sharded(folder, index, files),
-            ([], [file]) => Self::single(file),
-            ([], []) => Err(CheckpointError::Empty { folder: folder.into(), hint: listing.hint }),
+            ([], [file]) => Ok(Self::of(TensorFile::open_any(file)?)),
+            ([], []) => Err(CheckpointError::Empty { folder: folder.into(), hint: listing.hint() }),
             ([], several) | (several, _) => {
                 Err(CheckpointError::Ambiguous { folder: folder.into(), files: join(several) })
             }
         }
     }
 
-    /// Opens one file as a checkpoint.
-    ///
-    /// # Errors
-    /// When it is damaged or holds a type we do not read.
-    pub fn single(file: &Path) -> Result<Self, CheckpointError> {
-        let file = TensorFile::open(file)?;
-        let by_name = file.iter().map(|tensor| (tensor.name.to_owned(), 0)).collect();
-        Ok(Self { path: file.path().into(), index: None, files: vec![file], by_name })
+    /// The checkpoint that `file` alone is.
+    pub fn of(file: TensorFile) -> Self {
+        let by_name = file.raw().map(|tensor| (tensor.name.to_owned(), 0)).collect();
+        Self { path: file.path().into(), index: None, files: vec![file], by_name }
     }
 
     fn sharded(folder: &Path, index: &Path, present: &[PathBuf]) -> Result<Self, CheckpointError> {
@@ -141,7 +152,7 @@ impl Checkpoint {
             if !present.contains(&path) {
                 return Err(CheckpointError::MissingShard { index: index.into(), shard: (*shard).into() });
             }
-            files.push(TensorFile::open(&path)?);
+            files.push(TensorFile::open_any(&path)?);
         }
         if let Some(file) = present.iter().find(|path| !files.iter().any(|file| file.path() == *path)) {
             return Err(CheckpointError::Stray { file: file.clone(), index: index.into() });
@@ -149,7 +160,7 @@ impl Checkpoint {
 
         let mut by_name = BTreeMap::new();
         for (i, file) in files.iter().enumerate() {
-            for tensor in file.iter() {
+            for tensor in file.raw() {
                 if let Some(other) = by_name.insert(tensor.name.to_owned(), i) {
                     let (first, second) = (files[other].path().into(), file.path().into());
                     return Err(CheckpointError::Twice { tensor: tensor.name.into(), first, second });
@@ -169,7 +180,7 @@ impl Checkpoint {
         Ok(Self { path: folder.into(), index: Some(index.into()), files, by_name })
     }
 
-    /// The folder, or the file of a checkpoint opened with [`single`](Self::single).
+    /// The folder, or the file of a checkpoint made [of one](Self::of).
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -179,14 +190,19 @@ impl Checkpoint {
         self.index.as_deref().into_iter().chain(self.files.iter().map(TensorFile::path))
     }
 
-    /// The files that hold its tensors.
+    /// The files that hold the tensors.
     pub fn files(&self) -> &[TensorFile] {
         &self.files
     }
 
-    /// The tensor called `name`.
+    /// The tensor called `name`, if it is of a type that we read.
     pub fn tensor(&self, name: &str) -> Option<TensorView<'_>> {
         self.files[*self.by_name.get(name)?].tensor(name)
+    }
+
+    /// Every tensor, of whatever type, file by file.
+    pub fn raw(&self) -> impl Iterator<Item = RawTensor<'_>> + Clone {
+        self.files.iter().flat_map(TensorFile::raw)
     }
 
     /// The names of all tensors, sorted.
@@ -199,13 +215,14 @@ impl Checkpoint {
 struct Listing {
     files: Vec<PathBuf>,
     indexes: Vec<PathBuf>,
-    hint: &'static str,
+    /// A file with weights in a format that we do not read.
+    foreign: Option<(String, Foreign)>,
 }
 
 impl Listing {
     fn read(folder: &Path) -> Result<Self, CheckpointError> {
         let failed = |reason| CheckpointError::Read { path: folder.into(), reason };
-        let mut listing = Self { files: Vec::new(), indexes: Vec::new(), hint: "; check the path" };
+        let mut listing = Self { files: Vec::new(), indexes: Vec::new(), foreign: None };
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -213,24 +230,32 @@ impl Listing {
                 listing.files.push(path);
             } else if name.ends_with(".safetensors.index.json") {
                 listing.indexes.push(path);
-            } else if [".pth", ".pt", ".bin", ".ckpt"].iter().any(|end| name.ends_with(end)) {
-                listing.hint = ", only PyTorch pickles; convert them with `safetensors.torch.save_file`";
+            } else if let Some(foreign) = format::by_name(&path) {
+                listing.foreign = Some((name.into_owned(), foreign));
             }
         }
         listing.files.sort();
         listing.indexes.sort();
         Ok(listing)
     }
+
+    fn hint(&self) -> String {
+        match &self.foreign {
+            None => "; check the path".into(),
+            Some((name, Foreign { what, remedy })) => format!(", only `{name}`, {what}; {remedy}"),
+        }
+    }
 }
 
 fn read_index(index: &Path) -> Result<BTreeMap<String, String>, CheckpointError> {
     #[derive(Deserialize)]
     struct Index {
-        weight_map: BTreeMap<String, String>,
+        weight_map: UniqueMap<String>,
     }
     let text = std::fs::read(index).map_err(|reason| CheckpointError::Read { path: index.into(), reason })?;
     let invalid = |reason: String| CheckpointError::Index { index: index.into(), reason };
-    let Index { weight_map } = serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
+    let Index { weight_map: UniqueMap(weight_map) } =
+        serde_json::from_slice(&text).map_err(|e| invalid(e.to_string()))?;
     match weight_map.values().find(|shard| Path::new(shard).file_name() != Some(shard.as_ref())) {
         Some(shard) => Err(invalid(format!("`{shard}` is not a plain file name"))),
         None if weight_map.is_empty() => Err(invalid("it lists no tensor".into())),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::checkpoint::Checkpoint;
+use super::identify::{Identity, Kind, identify};
 use super::names::NameTable;
 use crate::graph::WeightSpec;
 use crate::models::Net;
@@ -25,6 +26,8 @@ pub struct KeyReport {
     pub unexpected: Vec<String>,
     /// Tensors in another shape than the config promises, or present under two names with different content.
     pub unfit: Vec<String>,
+    /// What the checkpoint is, in words, if it is of another architecture.
+    pub looks_like: Option<String>,
 }
 
 impl KeyReport {
@@ -36,7 +39,7 @@ impl KeyReport {
 
 impl fmt::Display for KeyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { net, mapped, merged, missing, unexpected, unfit } = self;
+        let Self { net, mapped, merged, missing, unexpected, unfit, looks_like } = self;
         let (net, misses, surplus) = (net.name(), missing.len(), unexpected.len());
         write!(f, "{net}: {mapped} mapped, {merged} merged, {misses} missing, {surplus} unexpected")?;
         for (what, names) in [("missing", missing), ("unexpected", unexpected), ("unfit", unfit)] {
@@ -44,7 +47,10 @@ impl fmt::Display for KeyReport {
                 write!(f, "; {what}: {}", list(names.iter().map(String::as_str)))?;
             }
         }
-        Ok(())
+        match looks_like {
+            Some(what) => write!(f, "; these are the weights of {what}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -89,8 +95,23 @@ pub fn assign(
             Some(_) => mapped += 1,
         }
     }
-    let report = KeyReport { net, mapped, merged: 0, missing, unexpected, unfit };
+    let mut report = KeyReport { net, mapped, merged: 0, missing, unexpected, unfit, looks_like: None };
+    if !report.is_clean() {
+        report.looks_like = other_architecture(net, checkpoint);
+    }
     (keys.into_iter().flatten().collect(), report)
+}
+
+/// What the checkpoint is, if it is not what `net` should be.
+fn other_architecture(net: Net, checkpoint: &Checkpoint) -> Option<String> {
+    let expected = match net {
+        Net::TextEncoder => Kind::TextEncoder,
+        Net::TransformerHigh | Net::TransformerLow => Kind::Transformer,
+        Net::Vae => Kind::Vae,
+    };
+    let Identity { kind, what, supported } = identify(checkpoint.raw());
+    let is_other = kind != Kind::Unknown && (kind != expected || !supported);
+    is_other.then_some(what)
 }
 
 /// The first few of `names` and how many there are besides.

@@ -5,6 +5,8 @@
 //! well. Each table below turns a canonical name into that other one; the way back is a lookup among the names of
 //! the tensors a net really has ([`NameTable`]), so no name is ever guessed.
 //!
+//! Programs that pack several nets into one file put a prefix before all names of each; it is passed over.
+//!
 //! A row replaces a run of whole dotted segments, once; rows apply from top to bottom.
 
 use std::collections::HashMap;
@@ -65,6 +67,9 @@ const VAE: &[(&str, &str)] = &[
     (".post_quant_conv.", ".conv2."),
 ];
 
+/// What programs that pack several nets into a file put before a net's names.
+const WRAPPERS: &[&str] = &["model.diffusion_model.", "diffusion_model.", "model."];
+
 /// Second names of tied tensors: a checkpoint may hold both, with equal content.
 const TIED: &[(&str, &str)] = &[("shared.weight", "encoder.embed_tokens.weight")];
 
@@ -114,15 +119,26 @@ impl NameTable {
         Self { positions, tied }
     }
 
-    /// The position among the specs of the tensor called `name` in either convention.
+    /// The position among the specs of the tensor called `name` in either convention, with or without what packing
+    /// programs put before it.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.positions.get(name).copied()
+        self.positions.get(unwrapped(name)).copied()
+    }
+
+    /// Every name in either convention, with the position of its tensor among the specs.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, usize)> {
+        self.positions.iter().map(|(name, &i)| (name.as_str(), i))
     }
 
     /// The position among the specs of the tensor of which `name` is a tied duplicate.
     pub fn tied(&self, name: &str) -> Option<usize> {
-        self.tied.get(name).copied()
+        self.tied.get(unwrapped(name)).copied()
     }
+}
+
+/// `name` without what packing programs put before it; no canonical name begins so.
+pub(super) fn unwrapped(name: &str) -> &str {
+    WRAPPERS.iter().find_map(|wrapper| name.strip_prefix(wrapper)).unwrap_or(name)
 }
 
 fn rename(name: &str, table: &[(&str, &str)]) -> String {

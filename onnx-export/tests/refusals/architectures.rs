@@ -3,8 +3,8 @@
 use onnx_export::bundle::{BundleVariant, Dtype};
 use serde_json::{Value, json};
 
-use crate::support::Tree;
-use crate::{Case, check, truncate};
+use crate::support::{Tensor, Tree};
+use crate::{Case, HIGH, LORA, TEXT, VAE, check, truncate};
 
 #[test]
 fn nets_of_other_architectures() {
@@ -104,6 +104,11 @@ fn nets_of_other_architectures() {
             says: &["`num_layers` in", "no sensible size"],
         },
         Case {
+            what: "more layers than any net has",
+            change: |tree| wan(tree, json!({"num_layers": 100_000})),
+            says: &["a net of 100000 layers"],
+        },
+        Case {
             what: "a missing field",
             change: |tree| wan(tree, json!({"ffn_dim": null})),
             says: &["`ffn_dim` in", "low_noise_model/config.json` is missing"],
@@ -189,6 +194,66 @@ fn nets_of_other_architectures() {
             what: "a damaged tokenizer",
             change: |tree| truncate(tree.path("base_i2v_diffusers/tokenizer/tokenizer.json"), |len| len / 2),
             says: &["tokenizer.json` is damaged"],
+        },
+    ]);
+}
+
+#[test]
+fn weights_of_another_net_beside_the_right_config() {
+    fn reshape(tree: &Tree, folder: &str, key: &str, shape: &[usize]) {
+        tree.rewrite(folder, Dtype::F32, |mut tensors| {
+            let values = vec![0.0; shape.iter().product()];
+            tensors.insert(key.into(), Tensor { shape: shape.to_vec(), values });
+            tensors
+        });
+    }
+    check(&[
+        Case {
+            what: "the 5B model",
+            change: |tree| reshape(tree, HIGH, "patch_embedding.weight", &[64, 48, 1, 2, 2]),
+            says: &[
+                "high_noise_model/model.safetensors` holds the transformer of Wan2.2-TI2V-5B",
+                "use a transformer of Wan2.2-I2V-A14B",
+            ],
+        },
+        Case {
+            what: "VACE",
+            change: |tree| reshape(tree, HIGH, "vace_blocks.0.after_proj.weight", &[1]),
+            says: &[
+                "high_noise_model/model.safetensors` holds a Wan VACE transformer (by `vace_blocks.0.after_proj.weight`)",
+            ],
+        },
+        Case {
+            what: "Animate",
+            change: |tree| reshape(tree, HIGH, "face_adapter.fuser_blocks.0.linear1_q.weight", &[1]),
+            says: &[
+                "high_noise_model/model.safetensors` holds the transformer of Wan2.2-Animate-14B",
+                "use a transformer",
+            ],
+        },
+        Case {
+            what: "the autoencoder of 5B",
+            change: |tree| reshape(tree, VAE, "post_quant_conv.weight", &[48, 48, 1, 1, 1]),
+            says: &["vae: 193 mapped", "these are the weights of the autoencoder of Wan2.2-TI2V-5B"],
+        },
+        Case {
+            what: "a T5 that shares its position biases",
+            change: |tree| {
+                tree.rewrite(TEXT, Dtype::F32, |mut tensors| {
+                    tensors.retain(|key, _| !key.contains("block.1.layer.0.SelfAttention.relative"));
+                    tensors
+                });
+            },
+            says: &["1 missing", "these are the weights of a T5 encoder that is not UMT5"],
+        },
+        Case {
+            what: "an adapter in the place of an expert",
+            change: |tree| {
+                let adapter = std::fs::read(tree.path(LORA)).unwrap();
+                tree.rewrite(HIGH, Dtype::F32, |tensors| tensors);
+                std::fs::write(tree.path(HIGH).join("model.safetensors"), adapter).unwrap();
+            },
+            says: &["high_noise_model/model.safetensors` holds a LoRA adapter", "use a transformer"],
         },
     ]);
 }

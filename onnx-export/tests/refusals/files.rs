@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::support::{Tensor, read};
-use crate::{Case, HIGH, INDEX, SHARD_1, SHARD_2, TEXT, VAE, check, truncate};
+use onnx_export::bundle::Dtype;
+use onnx_export::weights::file::FileDtype;
+
+use crate::support::{Tensor, Tree, raw, read, write_raw};
+use crate::{Case, HIGH, INDEX, LORA, SHARD_1, SHARD_2, TEXT, VAE, check, truncate};
 
 #[test]
 fn files_that_do_not_make_a_checkpoint() {
@@ -114,13 +117,87 @@ fn files_that_do_not_make_a_checkpoint() {
             says: &["index.json` is not an index of shards (`../low_noise_model/x-of-00002.safetensors`"],
         },
         Case {
-            what: "pickles only",
+            what: "an index that lists a tensor twice",
             change: |tree| {
-                let folder = tree.path(VAE);
-                std::fs::remove_file(folder.join("diffusion_pytorch_model.safetensors")).unwrap();
-                std::fs::write(folder.join("Wan2.1_VAE.pth"), "").unwrap();
+                let text = std::fs::read_to_string(tree.path(INDEX)).unwrap();
+                let entry = r#""blocks.0.ffn.0.bias": "diffusion_pytorch_model-00002-of-00002.safetensors","#;
+                std::fs::write(tree.path(INDEX), text.replacen("\"blocks.", &format!("{entry}\"blocks."), 1))
+                    .unwrap();
             },
-            says: &["vae` holds no .safetensors file", "convert"],
+            says: &["index.json` is not an index of shards", "`blocks.0.ffn.0.bias` comes twice"],
+        },
+        Case {
+            what: "a header that lists a tensor twice",
+            change: |tree| {
+                let path = tree.path(SHARD_1);
+                let content = std::fs::read(&path).unwrap();
+                let header = 8 + u64::from_le_bytes(content[..8].try_into().unwrap()) as usize;
+                let text = std::str::from_utf8(&content[8..header]).unwrap();
+                let at = text.find("\"blocks.0.ffn.0.bias\"").unwrap();
+                let entry = &text[at..at + text[at..].find('}').unwrap() + 1];
+                let twice = text.replacen(entry, &format!("{entry},{entry}"), 1);
+                let length = (twice.len() as u64).to_le_bytes();
+                std::fs::write(&path, [&length[..], twice.as_bytes(), &content[header..]].concat()).unwrap();
+            },
+            says: &["00001-of-00002.safetensors` is not a whole", "`blocks.0.ffn.0.bias` comes twice"],
+        },
+        Case {
+            what: "pickles only",
+            change: |tree| replace(tree, "Wan2.1_VAE.pth", b"PK\x03\x04"),
+            says: &[
+                "vae` holds no .safetensors file, only `Wan2.1_VAE.pth`, a PyTorch pickle",
+                "convert it as docs/weights.md",
+            ],
+        },
+        Case {
+            what: "a GGUF file only",
+            change: |tree| replace(tree, "vae-Q8_0.gguf", b"GGUF"),
+            says: &["only `vae-Q8_0.gguf`, a GGUF file; take the release in F32, F16 or BF16 safetensors"],
+        },
+        Case {
+            what: "a pickle called safetensors",
+            change: |tree| replace(tree, "model.safetensors", b"PK\x03\x04\x00\x00\x08\x08model/data.pkl"),
+            says: &["vae/model.safetensors` is a PyTorch pickle", "docs/weights.md"],
+        },
+        Case {
+            what: "an older pickle called safetensors",
+            change: |tree| replace(tree, "model.safetensors", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."),
+            says: &["vae/model.safetensors` is a PyTorch pickle"],
+        },
+        Case {
+            what: "a Git LFS pointer",
+            change: |tree| {
+                replace(tree, "model.safetensors", b"version https://git-lfs.example/spec/v1\noid sha256:0")
+            },
+            says: &["vae/model.safetensors` is a Git LFS pointer", "`git lfs pull`"],
+        },
+        Case {
+            what: "a web page",
+            change: |tree| replace(tree, "model.safetensors", b"<!DOCTYPE html><title>Sign in</title>"),
+            says: &["vae/model.safetensors` is a web page", "download it again"],
+        },
+        Case {
+            what: "an adapter that is there as a pickle",
+            change: |tree| {
+                std::fs::rename(tree.path(LORA), tree.path(LORA).with_extension("pth")).unwrap();
+            },
+            says: &["backbone_low_noise.pth` is a PyTorch pickle", "docs/weights.md"],
+        },
+        Case {
+            what: "the folder above StoryMem's variants",
+            change: |tree| tree.options.lora = Some(tree.path("storymem")),
+            says: &[
+                "storymem` holds neither `backbone_high_noise.safetensors` nor",
+                "such as `Wan2.2-MI2V-A14B`",
+            ],
+        },
+        Case {
+            what: "Wan's own release for the components",
+            change: |tree| {
+                std::fs::write(tree.path("base_i2v/Wan2.1_VAE.pth"), "").unwrap();
+                tree.options.components = tree.path("base_i2v");
+            },
+            says: &["base_i2v` is Wan's own release", "PyTorch pickles", "diffusers' format"],
         },
         Case {
             what: "a missing folder",
@@ -138,19 +215,60 @@ fn files_that_do_not_make_a_checkpoint() {
             says: &["low_noise_model"],
         },
         Case {
-            what: "a quantised tensor",
+            what: "a tensor of integers",
+            change: |tree| quantise(tree, FileDtype::I32, 4, 1, false),
+            says: &[
+                "tensor `encoder.",
+                "model.safetensors` has type I32; use a checkpoint in F32, F16 or BF16",
+            ],
+        },
+        Case {
+            what: "fp8 without scales",
+            change: |tree| quantise(tree, FileDtype::F8_E4M3, 1, usize::MAX, false),
+            says: &["has type F8_E4M3, as have 16 in all, without scales beside them", "F32, F16 or BF16"],
+        },
+        Case {
+            what: "fp8 with scales",
+            change: |tree| quantise(tree, FileDtype::F8_E4M3, 1, usize::MAX, true),
+            says: &["has type F8_E4M3, as have 16 in all, with 16 scales beside them", "F32, F16 or BF16"],
+        },
+        Case {
+            what: "scales that were left behind when the weights were widened",
             change: |tree| {
-                let path = tree.path(TEXT).join("model.safetensors");
-                let text = std::fs::read(&path).unwrap();
-                let at = find(&text, br#""dtype":"F32","shape":[32]"#);
-                let mut text = text;
-                // The same number of bytes in another type.
-                text.splice(at..at + 26, *br#""dtype":"I32","shape":[32]"#);
-                std::fs::write(&path, text).unwrap();
+                tree.rewrite(TEXT, Dtype::F32, |mut tensors| {
+                    let scale = Tensor { shape: vec![], values: vec![0.5] };
+                    tensors.insert("encoder.block.0.layer.0.SelfAttention.q.scale_weight".into(), scale);
+                    tensors
+                });
             },
-            says: &["tensor `encoder.", "model.safetensors` has type I32", "F32, F16 or BF16"],
+            says: &["1 unexpected", "`encoder.block.0.layer.0.SelfAttention.q.scale_weight`"],
         },
     ]);
+}
+
+/// Replaces the autoencoder's weights by a file of this name and content.
+fn replace(tree: &mut Tree, name: &str, content: &[u8]) {
+    let folder = tree.path(VAE);
+    std::fs::remove_file(folder.join("diffusion_pytorch_model.safetensors")).unwrap();
+    std::fs::write(folder.join(name), content).unwrap();
+}
+
+/// Stores the first `most` matrices of the text encoder's layers in a type of `size` bytes.
+fn quantise(tree: &mut Tree, dtype: FileDtype, size: usize, most: usize, scaled: bool) {
+    let path = tree.path(TEXT).join("model.safetensors");
+    let mut tensors = raw(Dtype::F32, &read(&path));
+    let is_matrix = |name: &&String| name.starts_with("encoder.block") && !name.contains("norm");
+    let names: Vec<String> = tensors.keys().filter(is_matrix).take(most).cloned().collect();
+    for name in names {
+        let (was, shape, bytes) = tensors.get_mut(&name).unwrap();
+        *was = dtype;
+        bytes.truncate(shape.iter().product::<usize>() * size);
+        if scaled {
+            let scale = (FileDtype::F32, vec![], 0.5f32.to_le_bytes().to_vec());
+            tensors.insert(name.replace(".weight", ".scale_weight"), scale);
+        }
+    }
+    write_raw(&path, &tensors, None);
 }
 
 fn append(path: PathBuf, more: &[u8]) {
@@ -162,8 +280,4 @@ fn overwrite(path: PathBuf, at: usize, with: &[u8]) {
     let mut content = std::fs::read(&path).unwrap();
     content[at..at + with.len()].copy_from_slice(with);
     std::fs::write(&path, content).unwrap();
-}
-
-fn find(content: &[u8], part: &[u8]) -> usize {
-    content.windows(part.len()).position(|window| window == part).unwrap()
 }

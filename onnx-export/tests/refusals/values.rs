@@ -1,6 +1,7 @@
 //! Values that can not be stored.
 
 use onnx_export::bundle::Dtype;
+use onnx_export::weights::lora::LoraScale;
 
 use crate::support::Tree;
 use crate::{Case, LORA, check};
@@ -21,11 +22,28 @@ fn values_that_can_not_be_stored() {
             says: &["tensor `quant_conv.bias` of `vae` holds NaN"],
         },
         Case {
-            what: "infinity in a merged weight",
+            what: "infinity in an adapter",
             change: |tree| {
                 set(tree, LORA, "base_model.model.blocks.1.cross_attn.o.lora_B.weight", f32::INFINITY);
             },
-            says: &["tensor `blocks.1.cross_attn.o.weight` of `transformer_low` holds"],
+            says: &[
+                "`base_model.model.blocks.1.cross_attn.o.lora_B.weight` of",
+                "backbone_low_noise.safetensors` holds inf",
+                "the adapter is damaged",
+            ],
+        },
+        Case {
+            what: "infinity in a checkpoint, in the last net that is written",
+            change: |tree| {
+                let name = "decoder.conv_out.bias";
+                set(tree, "base_i2v_diffusers/vae/diffusion_pytorch_model.safetensors", name, f32::INFINITY);
+            },
+            says: &["tensor `decoder.conv_out.bias` of `vae` holds inf"],
+        },
+        Case {
+            what: "a scale beyond f32",
+            change: |tree| tree.options.lora_scale = LoraScale::Fixed(1e300),
+            says: &["the scale of `base_model.model.blocks", "smaller strength"],
         },
         Case {
             what: "overflow of f16",

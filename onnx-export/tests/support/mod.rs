@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test target uses a part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -84,6 +84,12 @@ impl Tree {
         Bundle::open(&self.out()).unwrap()
     }
 
+    /// Digests of the weight files an export of this tree makes.
+    pub fn bundle_files(&self) -> BTreeMap<String, String> {
+        let files = self.export().unwrap().manifest.files.into_iter();
+        files.filter(|file| file.path.starts_with("weights/")).map(|file| (file.path, file.sha256)).collect()
+    }
+
     /// The message with which an export fails; checks that it leaves nothing behind.
     pub fn refusal(&self) -> String {
         let message = self.export().expect_err("the export must be refused").to_string();
@@ -156,27 +162,40 @@ pub fn tensors(file: &TensorFile) -> Tensors {
 }
 
 pub fn write(path: &Path, dtype: Dtype, tensors: &Tensors) {
+    write_raw(path, &raw(dtype, tensors), None);
+}
+
+/// A tensor as it lies in a file: its element type, shape and bytes.
+pub type RawTensor = (FileDtype, Vec<usize>, Vec<u8>);
+
+/// The tensors as they are stored in `dtype`.
+pub fn raw(dtype: Dtype, tensors: &Tensors) -> BTreeMap<String, RawTensor> {
     let file_dtype = match dtype {
         Dtype::F16 => FileDtype::F16,
         Dtype::Bf16 => FileDtype::BF16,
         Dtype::F32 => FileDtype::F32,
     };
-    let stored: Vec<(&String, Vec<usize>, Vec<u8>)> = tensors
+    let store = |Tensor { shape, values }: &Tensor| {
+        let mut bytes = vec![0; values.len() * dtype.size()];
+        match dtype {
+            // `round` refuses what some tests store on purpose.
+            Dtype::F32 => bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+            _ => values::round(dtype, values, &mut bytes).unwrap(),
+        }
+        (file_dtype, shape.clone(), bytes)
+    };
+    tensors.iter().map(|(name, tensor)| (name.clone(), store(tensor))).collect()
+}
+
+pub fn write_raw(
+    path: &Path,
+    tensors: &BTreeMap<String, RawTensor>,
+    metadata: Option<HashMap<String, String>>,
+) {
+    let views = tensors
         .iter()
-        .map(|(name, Tensor { shape, values })| {
-            let mut bytes = vec![0; values.len() * dtype.size()];
-            match dtype {
-                // `round` refuses what some tests store on purpose.
-                Dtype::F32 => bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect(),
-                _ => values::round(dtype, values, &mut bytes).unwrap(),
-            }
-            (name, shape.clone(), bytes)
-        })
-        .collect();
-    let views = stored
-        .iter()
-        .map(|(name, shape, bytes)| (name, TensorView::new(file_dtype, shape.clone(), bytes).unwrap()));
-    std::fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
+        .map(|(name, (dtype, shape, bytes))| (name, TensorView::new(*dtype, shape.clone(), bytes).unwrap()));
+    std::fs::write(path, safetensors::serialize(views, metadata).unwrap()).unwrap();
 }
 
 pub fn copy(from: &Path, to: &Path) {

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::bundle::Nets;
+use crate::models::wan::WanConfig;
 
 pub use umt5::umt5;
 pub use vae::vae;
@@ -22,12 +23,15 @@ pub use wan::wan;
 /// Largest width, count of layers or rows that we take for real; products of a few stay far from overflow.
 const LARGEST: usize = 1 << 20;
 
+/// Most layers that we take for real: the names of all their weights are kept.
+const MOST_LAYERS: usize = 1024;
+
 /// Why a config can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The file can't be read.
-    #[error("can't read `{path}`: {reason}")]
+    #[error("can't read `{path}` ({reason}); name the folder it was downloaded to, with all its parts")]
     Read {
         /// The file.
         path: PathBuf,
@@ -62,6 +66,16 @@ pub enum ConfigError {
         /// What would work.
         instead: &'static str,
     },
+    /// The weights are of a net that we do not implement.
+    #[error("`{path}` holds {found}; use {instead}")]
+    Weights {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+        /// What would work.
+        instead: &'static str,
+    },
 }
 
 /// Says what is wrong with the dimensions of a bundle's nets, if they are not of architectures that we implement.
@@ -71,11 +85,20 @@ pub(crate) fn check(nets: &Nets) -> Result<(), String> {
     vae::check(&nets.vae)
 }
 
+/// Whether the dimensions are those of a transformer that we implement.
+pub(crate) fn is_transformer(config: &WanConfig) -> bool {
+    wan::check(config).is_ok()
+}
+
 fn all_sizes(sizes: &[usize]) -> Result<(), String> {
     match sizes.iter().find(|size| !(1..=LARGEST).contains(*size)) {
         Some(size) => Err(format!("a net with a dimension of {size}")),
         None => Ok(()),
     }
+}
+
+fn some_layers(layers: usize) -> Result<(), String> {
+    if layers <= MOST_LAYERS { Ok(()) } else { Err(format!("a net of {layers} layers")) }
 }
 
 /// The fields of a config file.

@@ -1,6 +1,6 @@
 //! The text encoder's config, in `transformers`' form.
 
-use super::{ConfigError, Fields, all_sizes};
+use super::{ConfigError, Fields, all_sizes, some_layers};
 use crate::models::umt5::Umt5Config;
 
 const INSTEAD: &str = "the text encoder of Wan2.2 (UMT5-XXL)";
@@ -37,6 +37,7 @@ pub fn umt5(fields: &Fields) -> Result<Umt5Config, ConfigError> {
 pub(crate) fn check(config: &Umt5Config) -> Result<(), String> {
     let Umt5Config { vocab_size, d_model, d_kv, d_ff, num_heads, num_layers, .. } = *config;
     all_sizes(&[vocab_size, d_model, d_kv, d_ff, num_heads, num_layers])?;
+    some_layers(num_layers)?;
     let (buckets, distance) = (config.relative_attention_num_buckets, config.relative_attention_max_distance);
     all_sizes(&[buckets, distance])?;
     if !buckets.is_multiple_of(4) || distance <= buckets / 4 {

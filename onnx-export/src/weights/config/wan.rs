@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::{ConfigError, Fields, all_sizes};
+use super::{ConfigError, Fields, all_sizes, some_layers};
 use crate::models::wan::WanConfig;
 use crate::weights::checkpoint::Checkpoint;
-use crate::weights::names::Naming;
+use crate::weights::identify::{Identity, Kind, identify};
+use crate::weights::names::{Naming, unwrapped};
 
 const INSTEAD: &str = "a transformer of Wan2.2-I2V-A14B (or Wan2.2-T2V-A14B with `--variant t2v`)";
 
@@ -36,22 +37,20 @@ pub fn wan(fields: &Fields, checkpoint: &Checkpoint) -> Result<WanConfig, Config
             return fields.refuse(format!("a Wan2.1 image-to-video transformer (`{image}` is set)"), INSTEAD);
         }
     }
-    refuse_image_branch(checkpoint)?;
+    refuse_other_nets(checkpoint)?;
     let config = if diffusers { diffusers_form(fields)? } else { original_form(fields, checkpoint)? };
     check(&config).or_else(|found| fields.refuse(found, INSTEAD))?;
     Ok(config)
 }
 
-/// Refuses a transformer that attends to an image embedding as well (Wan2.1 I2V, FLF2V).
-fn refuse_image_branch(checkpoint: &Checkpoint) -> Result<(), ConfigError> {
-    let parts = ["img_emb.", ".k_img.", ".v_img.", "image_embedder.", ".add_k_proj.", ".add_v_proj."];
-    match checkpoint.names().find(|name| parts.iter().any(|part| name.contains(part))) {
-        None => Ok(()),
-        Some(key) => Err(ConfigError::Unsupported {
-            path: checkpoint.path().into(),
-            found: format!("a Wan2.1 image-to-video transformer (it holds `{key}`)"),
-            instead: INSTEAD,
-        }),
+/// Refuses weights that are of another net, whatever the config beside them says.
+fn refuse_other_nets(checkpoint: &Checkpoint) -> Result<(), ConfigError> {
+    let Identity { kind, what, supported } = identify(checkpoint.raw());
+    match kind {
+        // What misses the tensor that would tell is refused for that.
+        Kind::Unknown => Ok(()),
+        Kind::Transformer if supported => Ok(()),
+        _ => Err(ConfigError::Weights { path: checkpoint.path().into(), found: what, instead: INSTEAD }),
     }
 }
 
@@ -101,7 +100,7 @@ fn diffusers_form(fields: &Fields) -> Result<WanConfig, ConfigError> {
 fn text_dim(fields: &Fields, checkpoint: &Checkpoint) -> Result<usize, ConfigError> {
     let name = "text_embedding.0.weight";
     let other = Naming::Transformer.other(name);
-    let found = checkpoint.tensor(name).or_else(|| checkpoint.tensor(&other));
+    let found = checkpoint.raw().find(|tensor| [name, &other].contains(&unwrapped(tensor.name)));
     match found.map(|tensor| tensor.shape) {
         Some(&[_, text_dim]) => Ok(text_dim),
         _ if fields.has("text_dim") => fields.size("text_dim"),
@@ -115,6 +114,7 @@ fn text_dim(fields: &Fields, checkpoint: &Checkpoint) -> Result<usize, ConfigErr
 pub(crate) fn check(config: &WanConfig) -> Result<(), String> {
     let WanConfig { dim, num_heads, freq_dim, in_dim, out_dim, text_len, .. } = *config;
     all_sizes(&[dim, config.ffn_dim, freq_dim, config.text_dim, num_heads, config.num_layers])?;
+    some_layers(config.num_layers)?;
     if in_dim == 48 || out_dim == 48 {
         return Err("Wan2.2-TI2V-5B (48 latent channels)".into());
     }
