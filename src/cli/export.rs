@@ -152,7 +152,7 @@ fn dry_run(plan: &Plan, out: &Path) -> anyhow::Result<()> {
     for net in plan.nets() {
         println!("{}", summary(net, None));
     }
-    for LoraFacts { file, net, ranks, scales, merged } in plan.adapters() {
+    for LoraFacts { file, net, ranks, scales, merged, .. } in plan.adapters() {
         let (net, ranks, scales) = (net.name(), join(ranks), join(scales));
         println!("lora: {file} into {net}: {merged} pairs, rank {ranks}, scale {scales}");
     }

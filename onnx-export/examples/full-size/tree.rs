@@ -1,7 +1,7 @@
 //! A checkpoint tree with the names, shapes, types and files of Wan2.2-I2V-A14B and StoryMem.
 //!
 //! Files have their full length, but only what is asked for has values: the rest are holes, which take no room on the
-//! disk and read as zeros. A tree of 185 GB then takes a few hundred kilobytes, and is all that is needed to see whether
+//! disk and read as zeros. A tree of 142 GB then takes a few hundred kilobytes, and is all that is needed to see whether
 //! headers are read right; with some blocks filled it is what exporting can be timed on.
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@
 //!
 //! [`BundleWriter`] is the only way to make one and [`Bundle::open`] the only way to read one.
 
+pub(crate) mod cache;
 mod digest;
 mod graphs;
 mod layout;

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 
 use sha2::{Digest, Sha256};
 
+use super::cache;
 use super::digest::hex;
 use super::partial::{Journal, Mark};
 use super::writer::{WriteError, io};
@@ -107,6 +108,7 @@ impl Begun {
         let path = &self.path;
         let mark = |mark: &Mark| {
             synced.sync_data().map_err(io(path))?;
+            cache::forget(&synced, mark.bytes);
             journal.mark(mark.clone())
         };
         std::thread::scope(|scope| {

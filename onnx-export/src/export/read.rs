@@ -6,10 +6,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::Scope;
 
+use super::sources::Begun;
 use super::{ExportError, NetPlan};
 use crate::bundle::Dtype;
 use crate::weights::checkpoint::Checkpoint;
@@ -68,7 +69,7 @@ impl Ahead {
         scope: &'scope Scope<'scope, 'env>,
         plan: &'env NetPlan,
         first: usize,
-        begun: Sender<PathBuf>,
+        begun: Sender<Begun>,
     ) -> Result<Self, ExportError> {
         let reader = Reader::open(&plan.checkpoint)?;
         let (sender, rows) = sync_channel(QUEUE);
@@ -94,7 +95,7 @@ impl Reader<'_> {
         &self,
         plan: &NetPlan,
         first: usize,
-        begun: &Sender<PathBuf>,
+        begun: &Sender<Begun>,
         rows: &SyncSender<Result<Rows, ExportError>>,
         free: &Receiver<Vec<u8>>,
     ) {
@@ -103,7 +104,7 @@ impl Reader<'_> {
             let place = self.places[key.as_str()];
             if seen.insert(place.file) {
                 // If nobody listens, hashing has failed, and whoever waits for it ends the export.
-                let _ = begun.send(self.files[place.file].0.into());
+                let _ = begun.send(Begun::Weights(self.files[place.file].0.into()));
             }
             let row = stored.row() * place.dtype.size();
             for stretch in stored.stretches() {

@@ -1,12 +1,13 @@
 //! What a bundle is made from: whether it stays the same meanwhile, and its digests.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::time::UNIX_EPOCH;
 
 use super::ExportError;
-use crate::bundle::{FileDigest, WriteError, sha256_file};
+use crate::bundle::{FileDigest, WriteError, cache, sha256_file};
 
 /// A source as it was found when the export was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,13 +37,21 @@ impl Source {
     }
 }
 
+/// A source that is going to be read.
+pub(super) enum Begun {
+    /// A file of a checkpoint, which is not read any more when the next one is begun.
+    Weights(PathBuf),
+    /// An adapter, which is read all along.
+    Adapter(PathBuf),
+}
+
 /// Hashes `sources`, those that come through `begun` first. Files of weights come when the first of their tensors is
 /// read: as hashing is faster than converting, the file then goes through memory once, and from the disk once.
 ///
 /// `known` are digests from before an interruption; `note` is told each new one.
 pub(super) fn hash(
     sources: &[Source],
-    begun: Receiver<PathBuf>,
+    begun: Receiver<Begun>,
     known: Vec<FileDigest>,
     note: impl Fn(FileDigest) -> Result<(), WriteError>,
     go_on: &dyn Fn() -> bool,
@@ -59,9 +68,24 @@ pub(super) fn hash(
         digests.insert(name, digest);
         Ok::<(), ExportError>(())
     };
-    for path in begun {
-        sources.iter().filter(|source| source.path == path).try_for_each(&mut add)?;
+    let mut before = None;
+    for source in begun {
+        let path = match &source {
+            Begun::Adapter(path) => path,
+            Begun::Weights(path) => {
+                before.replace(path.clone()).iter().for_each(|before| forget(before));
+                path
+            }
+        };
+        sources.iter().filter(|source| source.path == *path).try_for_each(&mut add)?;
     }
     sources.iter().try_for_each(&mut add)?;
     Ok(sources.iter().filter_map(|source| digests.get(&source.path.display().to_string()).cloned()).collect())
+}
+
+/// Makes room in the system's cache for the file that comes next.
+fn forget(path: &Path) {
+    if let Ok(file) = File::open(path) {
+        cache::forget(&file, 0);
+    }
 }

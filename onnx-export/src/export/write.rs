@@ -3,7 +3,7 @@
 //! Four things go on at once: reading ahead, merging and rounding (on all processors), writing with hashing, and hashing the
 //! sources. Between them are queues of a few megabytes, so memory depends on nothing but the width of a row.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 
 use super::read::Ahead;
-use super::{ExportError, NetPlan, Plan, sources};
+use super::sources::{self, Begun};
+use super::{ExportError, NetPlan, Plan};
 use crate::bundle::{BundleWriter, Manifest, WeightWriter};
 use crate::models::Net;
 use crate::weights::lora::Adapter;
@@ -131,7 +132,7 @@ impl Plan {
         &self,
         bundle: &mut BundleWriter,
         progress: &mut dyn FnMut(Progress),
-        begun: Sender<PathBuf>,
+        begun: Sender<Begun>,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Vec<WrittenNet>, ExportError> {
         let (mut written, mut before, mut shown) = (Vec::new(), 0, 0);
@@ -169,7 +170,7 @@ impl NetPlan {
         &self,
         bundle: &mut BundleWriter,
         advance: Advance<'_>,
-        begun: Sender<PathBuf>,
+        begun: Sender<Begun>,
     ) -> Result<WrittenNet, ExportError> {
         let (net, started) = (self.report().net, Instant::now());
         let mut checked = 0;
@@ -192,7 +193,7 @@ impl NetPlan {
         &self,
         file: &mut WeightWriter<'_>,
         advance: Advance<'_>,
-        begun: Sender<PathBuf>,
+        begun: Sender<Begun>,
     ) -> Result<(), ExportError> {
         let kept = file.next();
         if kept == self.stored.len() {
@@ -200,7 +201,7 @@ impl NetPlan {
         }
         for source in self.adapters.iter().flat_map(Adapter::sources) {
             // If nobody listens, hashing has failed, and `advance` will stop.
-            let _ = begun.send(source.into());
+            let _ = begun.send(Begun::Adapter(source.into()));
         }
         let mut done: u64 = self.stored[..kept].iter().map(|tensor| tensor.bytes() as u64).sum();
         std::thread::scope(|scope| {
