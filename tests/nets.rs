@@ -85,11 +85,11 @@ fn widen_bundle(from: &Path, to: &Path) {
     let bundle = Bundle::open(from).unwrap();
     let mut manifest = bundle.manifest().clone();
     manifest.dtype = Dtype::F32;
-    let mut writer = BundleWriter::create(to).unwrap();
+    let mut writer = BundleWriter::begin(to, "widened weights").unwrap();
     for net in manifest.nets.present() {
         let file = bundle.weights(net).unwrap();
         let stored: Vec<StoredTensor> = manifest.tensors(net);
-        let mut written = writer.weights(net, stored.clone()).unwrap();
+        let mut written = writer.weights(net, stored.clone(), &mut |_| Ok::<(), WriteError>(())).unwrap();
         for spec in &stored {
             let tensor = file.tensor(&spec.name).unwrap();
             let row_bytes = tensor.bytes.len() / tensor.shape[0];
