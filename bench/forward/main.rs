@@ -227,9 +227,9 @@ fn wide(engine: &Engine, nets: &Nets, inputs: &Inputs, scratch: &Path) -> anyhow
         let tensors = blocks.iter().filter(|tensor| tensor.name.starts_with(&prefix)).cloned().collect();
         let written = Written::new(&out, tensors)?;
         let weights = written.weights()?;
-        let mut block = engine.compile(&weights, &prefix, |g| wan::block(g, config, GRID))?;
+        let mut block = engine.compile(&weights, &prefix, |g| wan::whole_block(g, config, GRID))?;
         let mut held = engine.hold(&weights, &stage([], Some((&block, prefix.clone()))))?;
-        let given = [&hidden, &modulation, &prompt, &cos, &sin];
+        let given = [&hidden, &modulation, &cos, &sin, &prompt];
         [hidden] = block.run(&given, &mut held, &prefix, &stop)?;
     }
 
@@ -245,7 +245,8 @@ fn stage<const N: usize>(graphs: [&Compiled; N], layer: Option<(&Compiled, Strin
     Stage {
         name: "forward",
         graphs: graphs.map(|graph| graph.spec().clone()).to_vec(),
-        layers: layer.map(|(graph, prefix)| (graph.spec().clone(), vec![prefix])),
+        layer_graphs: layer.iter().map(|(graph, _)| graph.spec().clone()).collect(),
+        layers: layer.into_iter().map(|(_, prefix)| prefix).collect(),
         activations: 0,
     }
 }
