@@ -12,7 +12,7 @@ WEB_VENV := $(CACHE)/web-venv
 STORYMEM := $(or $(CARGO_TARGET_DIR),target)/release/storymem
 DEMO := $(CACHE)/demo-bundle
 
-.PHONY: help setup setup-ascend emulator build demo run test test-schema test-clients test-web chromium lint lint-containers bench bench-api clean
+.PHONY: help setup setup-ascend emulator build demo run test test-schema test-clients test-web chromium lint lint-containers bench bench-api bench-export bench-forward clean
 
 help:
 	@echo 'make demo   build, start the service on a small demo model, post a job and keep its video'
@@ -25,6 +25,8 @@ help:
 	@echo 'make lint-containers  the Dockerfile and the compose file'
 	@echo 'make bench  our speed and memory against the diffusers pipeline'
 	@echo 'make bench-api  requests per second, event streams, cancelling and crashes, while a worker is busy'
+	@echo 'make bench-export  our export against torch and peft, on two blocks of the real width'
+	@echo 'make bench-forward  a forward pass at the real size, f16 against f32; needs 30 GB of disk'
 	@echo 'make setup  fetch ONNX Runtime (the other targets do this themselves)'
 	@echo 'make setup-ascend  fetch ONNX Runtime with the CANN provider, for Ascend NPUs'
 
@@ -114,6 +116,13 @@ bench: build
 
 bench-api: build
 	cargo run --release --locked --example bench-api -- $(STORYMEM) $(CACHE)/bench-api
+
+bench-export: build
+	cargo build --release --locked -p onnx-export --example full-size
+	$(PYTHON) bench/export/run.py
+
+bench-forward: setup
+	cargo run --release --locked --example bench-forward -- $(CACHE)/bench-forward
 
 clean:
 	cargo clean

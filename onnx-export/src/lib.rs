@@ -4,6 +4,7 @@
 //! - [`weights`] reads checkpoints strictly, names their tensors canonically and merges LoRA.
 //! - [`bundle`] is the folder that `storymem export` writes and everything else opens.
 //! - [`export`] makes a bundle from checkpoints, [`demo`] one from random numbers; [`inspect`] says what any of them is.
+//! - [`standalone`] joins the graphs of a net into one model for other tools.
 //!
 //! Two ideas carry it. Weights are *inputs* of the graphs, so one graph serves all layers of a net and no second
 //! copy of a weight is ever made; and graphs are built for the shape at hand, in milliseconds, so no shape needs
@@ -18,4 +19,5 @@ pub mod models;
 #[allow(missing_docs, clippy::all, rustdoc::all, unused_qualifications)]
 #[rustfmt::skip]
 pub mod proto;
+pub mod standalone;
 pub mod weights;

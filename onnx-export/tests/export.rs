@@ -4,10 +4,8 @@
 
 mod support;
 
-use std::sync::atomic::AtomicBool;
-
 use onnx_export::bundle::{ALIGNMENT, Bundle, BundleError, BundleVariant, Dtype, Manifest, NEGATIVE_PROMPT};
-use onnx_export::export::{AdapterFile, ExportError, Plan};
+use onnx_export::export::{AdapterFile, Plan};
 use onnx_export::models::{Net, umt5, vae, wan};
 use onnx_export::weights::file::FileDtype;
 use onnx_export::weights::lora::LoraScale;
@@ -426,27 +424,6 @@ fn a_text_only_bundle_has_its_own_defaults() {
     let manifest = tree.export().unwrap().manifest;
     assert_eq!((manifest.sampling.shift, manifest.sampling.boundary), (12.0, 0.875));
     assert!(Plan::check(&tree.options).unwrap().warnings().is_empty());
-}
-
-#[test]
-fn an_export_can_be_stopped_and_leaves_nothing() {
-    let tree = Tree::new();
-    let (plan, stop) = (Plan::check(&tree.options).unwrap(), AtomicBool::new(false));
-    let mut last = 0;
-    let stopped = plan.write(
-        &tree.out(),
-        &mut |progress| {
-            assert!(progress.bytes > last && progress.bytes <= progress.total);
-            last = progress.bytes;
-            stop.store(progress.net == Net::TransformerLow, std::sync::atomic::Ordering::Relaxed);
-        },
-        &stop,
-    );
-    assert!(matches!(stopped, Err(ExportError::Stopped)));
-    assert_eq!(std::fs::read_dir(tree.path("out")).unwrap().count(), 0);
-    let mut last = None;
-    plan.write(&tree.out(), &mut |progress| last = Some(progress), &AtomicBool::new(false)).unwrap();
-    assert_eq!(last.map(|p| (p.net, p.bytes)), Some((Net::Vae, plan.bytes())));
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn variant() -> PathBuf {
 
 fn text_alone(components: PathBuf) -> ExportOptions {
     ExportOptions {
+        standalone: None,
         components,
         transformer: variant().join("base_t2v"),
         clip: Some(variant().join("clip")),

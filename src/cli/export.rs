@@ -1,15 +1,17 @@
 //! `storymem export`: checkpoints to a bundle.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use onnx_export::bundle::{Bundle, BundleVariant, BundleWriter, Dtype};
-use onnx_export::export::{AdapterFile, ExportOptions, NetPlan, Plan, WrittenNet};
+use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
+use onnx_export::bundle::{Bundle, BundleVariant, BundleWriter, Dtype, LoraFacts};
+use onnx_export::export::{AdapterFile, ExportOptions, NetPlan, Plan, Progress, Room, Stage, WrittenNet};
+use onnx_export::models::Net;
+use onnx_export::standalone::Profile;
 use onnx_export::weights::lora::LoraScale;
 
 use super::interrupt;
@@ -48,6 +50,11 @@ pub struct Args {
     #[arg(long, value_name = "rslora|plain|NUMBER", default_value = "rslora", env = "STORYMEM_LORA_SCALE")]
     #[arg(allow_negative_numbers = true)]
     lora_scale: LoraScale,
+
+    /// Also write whole-model ONNX files for other tools, whose data are the bundle's weight files. Their shapes are
+    /// fixed: those of the bundle's defaults, or of the given size, frames and memory frames, as 832x480x81+10.
+    #[arg(long, value_name = "WxHxFRAMES+MEMORY", num_args = 0..=1, require_equals = true, env = "STORYMEM_STANDALONE")]
+    standalone: Option<Option<Profile>>,
 
     /// Check everything and say what would be written, but write nothing.
     #[arg(long, env = "STORYMEM_DRY_RUN")]
@@ -120,29 +127,15 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         eprintln!("warning: {warning}");
     }
     if args.dry_run {
-        for net in plan.nets() {
-            println!("{}", summary(net, None));
-        }
-        println!("nothing written (--dry-run); the bundle would take {}", HumanBytes(plan.bytes()));
-        return Ok(());
+        return dry_run(&plan, &args.out);
     }
 
     let stop = Arc::new(AtomicBool::new(false));
     let on_interrupt = Arc::clone(&stop);
     interrupt::on_interrupt(move || on_interrupt.store(true, Ordering::Relaxed))?;
-    let bar = ProgressBar::new(plan.bytes()).with_style(
-        ProgressStyle::with_template("{msg:18} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
-            .context("the progress bar's template is valid")?,
-    );
-    let exported = plan.write(
-        &args.out,
-        &mut |progress| {
-            bar.set_message(progress.net.name());
-            bar.set_position(progress.bytes);
-        },
-        &stop,
-    )?;
-    bar.finish_and_clear();
+    let mut display = Display::new(&plan)?;
+    let exported = plan.write(&args.out, &mut |progress| display.show(progress), &stop)?;
+    display.bar.finish_and_clear();
     for (net, written) in plan.nets().iter().zip(&exported.nets) {
         println!("{}", summary(net, Some(written)));
     }
@@ -152,6 +145,70 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let bundle = Bundle::open(&args.out)?;
     println!("wrote `{}` to {} (digest {})", exported.manifest.name, args.out.display(), bundle.digest());
     Ok(())
+}
+
+/// Says what would be read and written; refuses what could not be.
+fn dry_run(plan: &Plan, out: &Path) -> anyhow::Result<()> {
+    for net in plan.nets() {
+        println!("{}", summary(net, None));
+    }
+    for LoraFacts { file, net, ranks, scales, merged, .. } in plan.adapters() {
+        let (net, ranks, scales) = (net.name(), join(ranks), join(scales));
+        println!("lora: {file} into {net}: {merged} pairs, rank {ranks}, scale {scales}");
+    }
+    if let Some(profile) = plan.standalone() {
+        println!("standalone: whole-model files for {profile}");
+    }
+    println!("reads {}, writes {}", HumanBytes(plan.source_bytes()), HumanBytes(plan.bytes()));
+    let Room { needed, kept, free } = plan.check_room(out)?;
+    let kept = if kept > 0 { format!(", {} are there already", HumanBytes(kept)) } else { String::new() };
+    println!("disk: {} needed{kept}, {} free", HumanBytes(needed), HumanBytes(free));
+    println!("nothing written (--dry-run)");
+    Ok(())
+}
+
+fn join(values: &[impl ToString]) -> String {
+    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Shows how far an export has come: a bar where there is a terminal, a line now and then where there is none.
+struct Display {
+    bar: ProgressBar,
+    tensors: [usize; Net::ALL.len()],
+    /// Twentieths of the bytes that were told.
+    told: u64,
+}
+
+impl Display {
+    fn new(plan: &Plan) -> anyhow::Result<Self> {
+        let style =
+            ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta} left")
+                .context("the progress bar's template is valid")?;
+        let bar = ProgressBar::new(plan.bytes()).with_style(style);
+        let mut tensors = [0; Net::ALL.len()];
+        for (count, net) in tensors.iter_mut().zip(plan.nets()) {
+            *count = net.names().len();
+        }
+        Ok(Self { bar, tensors, told: 0 })
+    }
+
+    fn show(&mut self, Progress { net, stage, tensors, bytes, total }: Progress) {
+        let position = Net::ALL.iter().position(|other| *other == net).unwrap_or_default();
+        let (net, all) = (net.name(), self.tensors[position]);
+        let message = match stage {
+            Stage::Checking => format!("{net}: checking what is there"),
+            Stage::Writing => format!("{net}: {tensors}/{all} tensors"),
+            Stage::Sources => "hashing the checkpoints".to_owned(),
+        };
+        self.bar.set_position(bytes);
+        let twentieth = bytes * 20 / total.max(1);
+        if self.bar.is_hidden() && twentieth > self.told {
+            self.told = twentieth;
+            let left = HumanDuration(self.bar.eta());
+            eprintln!("{message}, {} of {}, {left} left", HumanBytes(bytes), HumanBytes(total));
+        }
+        self.bar.set_message(message);
+    }
 }
 
 impl Args {
@@ -179,6 +236,7 @@ impl Args {
                 DtypeArg::Bf16 => Dtype::Bf16,
                 DtypeArg::F32 => Dtype::F32,
             },
+            standalone: self.standalone,
         })
     }
 }
@@ -188,14 +246,16 @@ fn summary(net: &NetPlan, written: Option<&WrittenNet>) -> String {
     let types: Vec<_> = net.dtypes().iter().map(|(dtype, count)| format!("{count} {dtype}")).collect();
     let (report, types) = (net.report(), types.join(" + "));
     let bytes = HumanBytes(written.map_or(net.bytes(), |written| written.bytes));
-    let time = written.map_or(String::new(), |written| format!(", {:.1} s", written.elapsed.as_secs_f64()));
+    let time = written.map_or(String::new(), |WrittenNet { elapsed, kept, .. }| {
+        let kept = if *kept > 0 { format!(", {kept} tensors were there") } else { String::new() };
+        format!(", {:.1} s{kept}", elapsed.as_secs_f64())
+    });
     format!("{report}; {types}, {bytes}{time}")
 }
 
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, Parser};
-    use onnx_export::models::Net;
 
     use super::*;
 
@@ -232,7 +292,12 @@ mod tests {
 
         let plain = args("--components C --transformer T --variant t2v --out B").unwrap().options().unwrap();
         assert_eq!((plain.dtype, plain.lora_scale), (Dtype::F16, LoraScale::RankStabilised));
-        assert!(plain.lora.is_none() && plain.adapters.is_empty());
+        assert!(plain.lora.is_none() && plain.adapters.is_empty() && plain.standalone.is_none());
+        let standalone = |flag: &str| {
+            args(&format!("--components C --transformer T --variant t2v --out B {flag}")).unwrap().standalone
+        };
+        assert_eq!(standalone("--standalone"), Some(None));
+        assert_eq!(standalone("--standalone=64x48x5+3"), Some(Some("64x48x5+3".parse().unwrap())));
     }
 
     #[test]
@@ -244,6 +309,7 @@ mod tests {
             ("--variant m2v --lora x.safetensors", "FILE@high=STRENGTH"),
             ("--variant m2v --lora x@both=1", "FILE@high=STRENGTH"),
             ("--variant m2v --lora-scale big", "`rslora`, `plain` or a number"),
+            ("--variant m2v --standalone=64x48", "832x480x81+10"),
             ("", "--variant"),
         ] {
             let message = args(&format!("{base} {flags}")).unwrap_err().to_string();

@@ -53,14 +53,16 @@ pub fn shot_graphs(manifest: &Manifest, lowering: &dyn Lowering, grid: LatentGri
 }
 
 /// In which type each weight of a net lies in its file.
-struct Stored(HashMap<String, Dtype>);
+pub(crate) struct Stored(HashMap<String, Dtype>);
 
 impl Stored {
-    fn of(manifest: &Manifest, net: Net) -> Self {
+    /// Of the weights of `net`.
+    pub(crate) fn of(manifest: &Manifest, net: Net) -> Self {
         Self(manifest.tensors(net).into_iter().map(|tensor| (tensor.name, tensor.dtype)).collect())
     }
 
-    fn dtype(&self, prefix: &str, name: &str) -> DataType {
+    /// Of the weight `name` of a graph that is run under `prefix`.
+    pub(crate) fn dtype(&self, prefix: &str, name: &str) -> DataType {
         let dtype = self.0.get(&format!("{prefix}{name}"));
         DataType::from(*dtype.expect("the manifest lists every weight its nets' definitions ask for"))
     }

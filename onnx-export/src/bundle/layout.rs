@@ -8,6 +8,7 @@
 //! are multiples of 64. Readers of this crate pass over them; Python's see one more entry.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype as FileDtype, Metadata, TensorInfo};
@@ -19,6 +20,10 @@ use crate::weights::file::PADDING_PREFIX;
 
 /// Every tensor's data begins at a multiple of this many bytes from the start of the file.
 pub const ALIGNMENT: usize = 64;
+
+/// Elements in a stretch, rounded to whole rows: enough for every processor's share of a merge, few enough to stay in
+/// its cache from one step to the next.
+const STRETCH: usize = 1 << 22;
 
 /// A tensor as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +61,33 @@ impl StoredTensor {
         self.shape.iter().product::<usize>() * self.dtype.size()
     }
 
+    /// The stretches of rows (of the outermost dimension) in which it is read, converted and written.
+    pub(crate) fn stretches(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let rows = self.shape.first().copied().unwrap_or(1);
+        let at_once = (STRETCH / self.row().max(1)).max(1);
+        (0..rows).step_by(at_once).map(move |first| first..(first + at_once).min(rows))
+    }
+
+    /// Elements of a row.
+    pub(crate) fn row(&self) -> usize {
+        self.shape.iter().skip(1).product()
+    }
+
     /// Zero bytes that follow it in the file.
     pub(super) fn padding(&self) -> usize {
         self.bytes().next_multiple_of(ALIGNMENT) - self.bytes()
     }
+}
+
+/// Where each tensor's data begins in a file that holds `tensors` in this order, in bytes.
+pub(crate) fn offsets(tensors: &[StoredTensor]) -> Result<Vec<u64>, SafeTensorError> {
+    let mut at = header(tensors)?.len() as u64;
+    let begin = tensors.iter().map(|tensor| {
+        let begin = at;
+        at += (tensor.bytes() + tensor.padding()) as u64;
+        begin
+    });
+    Ok(begin.collect())
 }
 
 /// The length field and the header of a file that holds `tensors` in this order.

@@ -37,11 +37,11 @@ pub fn write(out: &Path) -> Result<Manifest, WriteError> {
 /// # Errors
 /// As [`write()`].
 pub fn write_like(out: &Path, manifest: Manifest) -> Result<Manifest, WriteError> {
-    let mut bundle = BundleWriter::create(out)?;
+    let mut bundle = BundleWriter::begin(out, &format!("random weights for {manifest:?}"))?;
     for net in manifest.nets.present() {
         let tensors = manifest.tensors(net);
-        let mut file = bundle.weights(net, tensors.clone())?;
-        for tensor in &tensors {
+        let mut file = bundle.weights(net, tensors.clone(), &mut |_| Ok::<(), WriteError>(()))?;
+        for tensor in &tensors[file.next()..] {
             let mut draw = Normal::new(SEED, &format!("{}/{}", net.name(), tensor.name));
             let Distribution { mean, deviation } = Distribution::of(net, tensor);
             file.tensor(|_, values| {

@@ -2,21 +2,26 @@
 //!
 //! [`Plan::check`] reads configs and headers and decides everything: which key becomes which tensor, what is merged
 //! into it and how it is stored. Only a plan that is whole can be [written](Plan::write), so a mistake shows in
-//! seconds and not after an hour of copying.
+//! seconds and not after minutes of copying.
 
 mod describe;
 mod experts;
 mod plan;
+mod read;
+mod room;
+mod sources;
 mod write;
 
 use std::path::PathBuf;
 
 pub use plan::{NetPlan, Plan};
-pub use write::{Exported, Progress, WrittenNet};
+pub use room::Room;
+pub use write::{Exported, Progress, Stage, WrittenNet};
 
 pub use crate::weights::lora::AdapterFile;
 
 use crate::bundle::{BundleVariant, Dtype, WriteError};
+use crate::standalone::Profile;
 use crate::weights::checkpoint::CheckpointError;
 use crate::weights::config::ConfigError;
 use crate::weights::lora::{LoraError, LoraScale};
@@ -41,6 +46,8 @@ pub struct ExportOptions {
     pub variant: BundleVariant,
     /// Type of the transformers' and text encoder's matrices.
     pub dtype: Dtype,
+    /// Whether to write [whole-model files](crate::standalone) too, and at which profile if not the bundle's own.
+    pub standalone: Option<Option<Profile>>,
 }
 
 /// Why a bundle can't be made.
@@ -106,9 +113,42 @@ pub enum ExportError {
     /// Keys are missing, unexpected or unfit.
     #[error("checkpoint and config do not agree: {}; copy or download what is damaged again", join(.0))]
     Keys(Vec<KeyReport>),
-    /// The export was stopped.
+    /// A source was written to while it was read.
+    #[error("`{0}` changed during the export; wait until it is whole and export again")]
+    Changed(PathBuf),
+    /// The disk is too small.
+    #[error(
+        "the bundle needs {} more, and only {} are free at `{folder}`; make room or choose another `--out`",
+        gigabytes(*needed), gigabytes(*free)
+    )]
+    Room {
+        /// Bytes that have to be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+        /// Where.
+        folder: PathBuf,
+    },
+    /// The export was stopped before it had written anything worth keeping.
     #[error("the export was stopped; nothing was written")]
     Stopped,
+    /// The export was stopped and can be gone on with.
+    #[error(
+        "the export was stopped; {} of {} are kept in `{partial}`: the same command goes on there, or remove it",
+        gigabytes(*kept), gigabytes(*total)
+    )]
+    Paused {
+        /// Bytes of weights that are kept.
+        kept: u64,
+        /// Bytes of weights there would be.
+        total: u64,
+        /// The folder.
+        partial: PathBuf,
+    },
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.3} GB", bytes as f64 / 1e9)
 }
 
 fn join(reports: &[KeyReport]) -> String {

@@ -1,15 +1,17 @@
 //! Checking what an export is given, before anything is written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use super::describe::{adapter_warnings, file_name, licences, name, warnings};
 use super::experts::Experts;
+use super::sources::Source;
 use super::{AdapterFile, ExportError, ExportOptions};
 use crate::bundle::{BundleVariant, LoraFacts, Manifest, Nets, SamplingDefaults, StoredTensor};
 use crate::graph::WeightSpec;
 use crate::models::Net;
+use crate::standalone::Profile;
 use crate::weights::checkpoint::Checkpoint;
 use crate::weights::config::{self, Fields};
 use crate::weights::lora::Adapter;
@@ -26,7 +28,9 @@ pub struct Plan {
     pub(super) manifest: Manifest,
     pub(super) nets: Vec<NetPlan>,
     pub(super) tokenizer: Vec<u8>,
-    pub(super) sources: Vec<PathBuf>,
+    pub(super) sources: Vec<Source>,
+    /// The profile of the whole-model files, if there shall be some.
+    pub(super) standalone: Option<Profile>,
     warnings: Vec<String>,
 }
 
@@ -111,9 +115,11 @@ impl Plan {
             sources.extend(plan.checkpoint.sources().map(Path::to_owned));
             sources.extend(plan.adapters.iter().flat_map(Adapter::sources).map(Path::to_owned));
         }
+        let sources = sources.iter().map(|path| Source::look(path)).collect::<Result<_, _>>()?;
         let mut warnings = warnings(options, &manifest);
         warnings.extend(plans.iter().flat_map(|plan| adapter_warnings(options, plan)));
-        Ok(Self { manifest, nets: plans, tokenizer, sources, warnings })
+        let standalone = options.standalone.map(|at| at.unwrap_or_else(|| Profile::of(&manifest)));
+        Ok(Self { manifest, nets: plans, tokenizer, sources, standalone, warnings })
     }
 
     /// What became of the keys of each net, in the order of [`Nets::present`].
@@ -129,6 +135,21 @@ impl Plan {
     /// What the user should know though it is no mistake, in words.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Bytes that will be read.
+    pub fn source_bytes(&self) -> u64 {
+        self.sources.iter().map(|source| source.bytes).sum()
+    }
+
+    /// The profile of the whole-model files, if they were asked for.
+    pub fn standalone(&self) -> Option<Profile> {
+        self.standalone
+    }
+
+    /// What the manifest will say of the adapters.
+    pub fn adapters(&self) -> &[LoraFacts] {
+        &self.manifest.lora
     }
 
     /// Bytes that will be written, apart from headers, tokenizer and manifest.

@@ -310,7 +310,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-fn value_info(port: &Port) -> ValueInfoProto {
+/// A port as ONNX declares it.
+pub(crate) fn value_info(port: &Port) -> ValueInfoProto {
     let dim = |&size: &usize| tensor_shape_proto::Dimension {
         value: Some(tensor_shape_proto::dimension::Value::DimValue(size as i64)),
         ..Default::default()

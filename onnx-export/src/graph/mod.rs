@@ -3,7 +3,7 @@
 //! A net's definition is a function over a [`Builder`]. It says *what* is computed; a [`Lowering`] says in which
 //! nodes and in which precision, so that the same definition serves every provider: [`CpuLowering`] emits ONNX
 //! Runtime's fused operators and computes in f32, [`CannLowering`] the elementary ones that an Ascend NPU's front end
-//! takes and computes in f16 where the weights are. Shapes are static and inferred while building, so a mistake in a
+//! takes and computes in f16 where the weights are, [`StandardLowering`] what any ONNX tool knows. Shapes are static and inferred while building, so a mistake in a
 //! definition shows where it is made and not deep inside a runtime.
 //!
 //! A graph may be made for some rows of a sequence ([`Rows`]) and run for one part of it after the other.
@@ -18,12 +18,15 @@ mod cpu;
 mod lowering;
 mod memory;
 mod ops;
+mod standard;
 
+pub(crate) use builder::value_info;
 pub use builder::{Builder, Graph, Value};
 pub use cann::CannLowering;
 pub use cpu::CpuLowering;
 pub use lowering::{AttentionSpec, ConvSpec, Lowering};
 pub use memory::{GraphMemory, aligned};
+pub use standard::StandardLowering;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,7 +54,7 @@ impl DataType {
     }
 
     /// The number ONNX gives the type.
-    fn onnx(self) -> i32 {
+    pub(crate) fn onnx(self) -> i32 {
         use crate::proto::tensor_proto::DataType as Onnx;
         match self {
             Self::F16 => Onnx::Float16 as i32,

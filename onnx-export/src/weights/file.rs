@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use safetensors::{SafeTensorError, SafeTensors};
 use serde::de::IgnoredAny;
 
@@ -206,6 +206,14 @@ impl TensorFile {
     /// What the file says of itself in its header.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
+    }
+
+    /// Lets go of the pages that were read. They stay in the system's cache, and come back when they are touched.
+    pub fn forget(&self) {
+        // SAFETY: of a shared, read-only map of a file, no content is lost with its pages.
+        let forgotten = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        // A hint: where it fails, they count as this process's memory a while longer.
+        drop(forgotten);
     }
 
     /// The tensor called `name`, if it is of a type that we read.

@@ -29,7 +29,27 @@ pub struct Tensor {
 
 /// The reference tree that comes with the repository.
 pub fn tiny() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/tiny")
+    fixture("tiny")
+}
+
+/// A folder of the repository's fixtures.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures").join(name)
+}
+
+/// How a tree at `root` is exported, unless a test has it otherwise.
+pub fn options(root: &Path) -> ExportOptions {
+    ExportOptions {
+        components: root.join("base_i2v_diffusers"),
+        transformer: root.join("base_i2v"),
+        clip: None,
+        lora: Some(root.join("storymem/Wan2.2-MI2V-A14B")),
+        lora_scale: LoraScale::RankStabilised,
+        adapters: Vec::new(),
+        variant: BundleVariant::Mi2v,
+        dtype: Dtype::F32,
+        standalone: None,
+    }
 }
 
 /// A copy of the tiny tree that a test may change, and room for a bundle next to it.
@@ -44,16 +64,7 @@ impl Tree {
         for part in ["base_i2v", "base_i2v_diffusers", "storymem", "clip"] {
             copy(&tiny().join(part), &root.path().join(part));
         }
-        let options = ExportOptions {
-            components: root.path().join("base_i2v_diffusers"),
-            transformer: root.path().join("base_i2v"),
-            clip: None,
-            lora: Some(root.path().join("storymem/Wan2.2-MI2V-A14B")),
-            lora_scale: LoraScale::RankStabilised,
-            adapters: Vec::new(),
-            variant: BundleVariant::Mi2v,
-            dtype: Dtype::F32,
-        };
+        let options = options(root.path());
         Self { root, options }
     }
 
@@ -132,6 +143,13 @@ impl Tree {
 
 pub fn read(path: &Path) -> Tensors {
     tensors(&TensorFile::open(path).unwrap())
+}
+
+/// A whole number of a file that holds types a checkpoint may not have.
+pub fn read_i64(path: &Path, name: &str) -> i64 {
+    let bytes = std::fs::read(path).unwrap();
+    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    i64::from_le_bytes(file.tensor(name).unwrap().data().try_into().unwrap())
 }
 
 pub fn tensors(file: &TensorFile) -> Tensors {

@@ -37,7 +37,12 @@ pub fn block(mut g: Builder<'_>, config: &WanConfig, grid: LatentGrid) -> Graph 
     g.finish("wan_block")
 }
 
-/// [`keys`] and [`block`] in one.
+/// [`keys`] and [`block`] in one, for a model of one piece. Inputs as for [`keys`], then `context`; output `hidden_out`.
+pub fn whole_block(mut g: Builder<'_>, config: &WanConfig, grid: LatentGrid) -> Graph {
+    define_whole(&mut g, config, grid);
+    g.finish("wan_block")
+}
+
 pub(super) fn define_whole(g: &mut Builder<'_>, config: &WanConfig, grid: LatentGrid) {
     let block = Block::inputs(g, config, grid);
     let y = block.attending(g);

@@ -14,7 +14,7 @@
 
 mod block;
 
-pub use block::{block, block_prefix, keys};
+pub use block::{block, block_prefix, keys, whole_block};
 use ndarray::{ArrayView, IxDyn};
 use serde::{Deserialize, Serialize};
 
