@@ -85,8 +85,8 @@ chromium:
 	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || \
 		{ apt-get update -qq && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; }
 
-test-web: $(DEMO) $(WEB_VENV)/ready chromium
-	STORYMEM=$(STORYMEM) STORYMEM_BUNDLE=$(DEMO) $(WEB_VENV)/bin/python -m pytest -q tests/web
+test-web: $(or $(RANDOM),$(DEMO)) $(WEB_VENV)/ready chromium
+	STORYMEM=$(STORYMEM) STORYMEM_BUNDLE=$(or $(RANDOM),$(DEMO)) $(WEB_VENV)/bin/python -m pytest -q tests/web
 
 lint:
 	cargo fmt --all --check
