@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use safetensors::{SafeTensorError, SafeTensors};
 use serde::de::IgnoredAny;
 
@@ -201,6 +201,14 @@ impl TensorFile {
     /// The map; whoever binds a tensor's bytes elsewhere keeps a clone for as long as they are in use.
     pub fn map(&self) -> &Arc<Mmap> {
         &self.map
+    }
+
+    /// Lets go of the pages that were read. They stay in the system's cache, and come back when they are touched.
+    pub fn forget(&self) {
+        // SAFETY: of a shared, read-only map of a file, no content is lost with its pages.
+        let forgotten = unsafe { self.map.unchecked_advise(UncheckedAdvice::DontNeed) };
+        // A hint: where it fails, they count as this process's memory a while longer.
+        drop(forgotten);
     }
 
     /// What the file says of itself in its header.
