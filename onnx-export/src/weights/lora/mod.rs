@@ -4,7 +4,7 @@
 //! scale of 1 where `alpha / sqrt(rank)` = 11.3 was trained. So every key must belong to a pair, every pair to a
 //! weight it fits, and the scale is part of what the bundle records.
 //!
-//! - [`keys`] knows how trainers name the factors, [`settings`] what they say beside them.
+//! - `keys` knows how trainers name the factors, `settings` what they say beside them.
 //! - [`LoraScale`] is the rule by which alpha and rank make the scale, [`AdapterFile`] what a user asks for.
 
 mod error;
@@ -148,6 +148,11 @@ impl Adapter {
         });
         groups.dedup();
         groups
+    }
+
+    /// Lets go of the pages that were read, which count as this process's memory otherwise; they are read again if need be.
+    pub fn forget(&self) {
+        self.file.forget();
     }
 
     /// Reads the update of the weight at `position`, if there is one.
