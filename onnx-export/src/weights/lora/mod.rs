@@ -99,11 +99,6 @@ impl Adapter {
         self.file.path()
     }
 
-    /// Lets go of the pages that were read, which count as this process's memory otherwise; they are read again if need be.
-    pub fn forget(&self) {
-        self.file.forget();
-    }
-
     /// Every file the adapter consists of, that with its settings included.
     pub fn sources(&self) -> impl Iterator<Item = &Path> {
         self.settings.as_deref().into_iter().chain([self.path()])
