@@ -4,7 +4,7 @@
 //! scale of 1 where `alpha / sqrt(rank)` = 11.3 was trained. So every key must belong to a pair, every pair to a
 //! weight it fits, and the scale is part of what the bundle records.
 //!
-//! - [`keys`] knows how trainers name the factors, [`settings`] what they say beside them.
+//! - `keys` knows how trainers name the factors, `settings` what they say beside them.
 //! - [`LoraScale`] is the rule by which alpha and rank make the scale, [`AdapterFile`] what a user asks for.
 
 mod error;
@@ -99,11 +99,6 @@ impl Adapter {
         self.file.path()
     }
 
-    /// Lets go of the pages that were read, which count as this process's memory otherwise; they are read again if need be.
-    pub fn forget(&self) {
-        self.file.forget();
-    }
-
     /// Every file the adapter consists of, that with its settings included.
     pub fn sources(&self) -> impl Iterator<Item = &Path> {
         self.settings.as_deref().into_iter().chain([self.path()])
@@ -148,6 +143,11 @@ impl Adapter {
         });
         groups.dedup();
         groups
+    }
+
+    /// Lets go of the pages that were read, which count as this process's memory otherwise; they are read again if need be.
+    pub fn forget(&self) {
+        self.file.forget();
     }
 
     /// Reads the update of the weight at `position`, if there is one.
