@@ -237,8 +237,8 @@ fn wide(engine: &Engine, nets: &Nets, inputs: &Inputs, scratch: &Path) -> anyhow
     let weights = written.weights()?;
     let mut epilogue = engine.compile(&weights, "", |g| wan::epilogue(g, config, GRID))?;
     let mut held = engine.hold(&weights, &stage([&epilogue], None))?;
-    let [velocity] = epilogue.run(&[&hidden, &time], &mut held, "", &stop)?;
-    Ok(engine.download(&velocity)?.into_owned())
+    let [patches] = epilogue.run(&[&hidden, &time], &mut held, "", &stop)?;
+    Ok(wan::unpatchify(&engine.download(&patches)?, config, GRID))
 }
 
 fn stage<const N: usize>(graphs: [&Compiled; N], layer: Option<(&Compiled, String)>) -> Stage {

@@ -190,7 +190,7 @@ fn graphs_of_the_default_profile_can_be_read() {
         names.push(model.graph.unwrap().name.unwrap());
         assert!(path.ends_with(format!("{}.onnx", names.last().unwrap())));
     }
-    assert_eq!(names.len(), 10, "{names:?}");
+    assert_eq!(names.len(), 11, "{names:?}");
 }
 
 #[test]

@@ -56,9 +56,9 @@ fn the_full_size_checkpoints_are_planned_from_their_headers() {
 
 #[test]
 fn a_bundle_for_which_there_is_no_room_is_not_begun() {
-    // 3000 blocks of holes: over 2 TB in f16.
+    // 1000 blocks of holes: over 1.4 TB in f16.
     let root = tempfile::tempdir().unwrap();
-    Recipe { blocks: 3000, text_layers: 1, vocabulary: 256, ..Recipe::full_size() }
+    Recipe { blocks: 1000, text_layers: 1, vocabulary: 256, ..Recipe::full_size() }
         .write(root.path())
         .unwrap();
     let plan = plan(root.path());

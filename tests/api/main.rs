@@ -30,6 +30,7 @@ mod stories;
 mod trace;
 mod uploads;
 mod video;
+mod videos;
 mod wait;
 mod webhooks;
 
@@ -112,7 +113,11 @@ impl Service {
         let (method, path) = (request.method().clone(), request.url().path().to_owned());
         let answer = Answer::read(self.client.execute(request).await.unwrap()).await;
         self.check_documented(&method, &path, &answer);
-        if answer.status >= 400 && method != Method::HEAD {
+        if answer.status >= 400 && path.starts_with("/v1/") {
+            let error = &answer.json()["error"];
+            assert_eq!(answer.header("content-type"), "application/json");
+            assert!(["message", "type", "code"].iter().all(|field| error[field].is_string()), "{error}");
+        } else if answer.status >= 400 && method != Method::HEAD {
             let problem = answer.problem();
             assert_eq!(problem["status"], answer.status);
             assert_eq!(problem["instance"], path);

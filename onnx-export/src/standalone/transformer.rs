@@ -53,16 +53,23 @@ pub fn transformer(manifest: &Manifest, net: Net, grid: LatentGrid) -> Result<Ve
             wan::whole_block(g, config, grid)
         });
     }
-    let [velocity] = linker.add("epilogue", "", &[&hidden, &time], |g| wan::epilogue(g, config, grid));
+    let [patches] = linker.add("epilogue", "", &[&hidden, &time], |g| wan::epilogue(g, config, grid));
     let shape = [1, config.out_dim, frames, height, width];
-    let [velocity] = linker.add("batch", "", &[&velocity], |mut g| {
-        let x = g.input("x", DataType::F32, &shape[1..]);
-        let x = g.reshape(&x, &shape);
-        g.output("y", &x);
-        g.finish("batch")
-    });
+    let [velocity] = linker.add("velocity", "", &[&patches], |g| velocity(g, config, grid));
     linker.output(port("velocity", DataType::F32, &shape), &velocity);
     Ok(linker.finish(net.name(), ABOUT))
+}
+
+/// Patches to the velocity with a batch of one: [`wan::unpatchify`] as a graph.
+fn velocity(mut g: Builder<'_>, config: &WanConfig, grid: LatentGrid) -> Graph {
+    let LatentGrid { frames, height, width } = grid;
+    let (rows, columns, channels) = (height / PATCH, width / PATCH, config.out_dim);
+    let x = g.input("patches", DataType::F32, &[grid.tokens(), PATCH * PATCH * channels]);
+    let x = g.reshape(&x, &[frames, rows, columns, PATCH, PATCH, channels]);
+    let x = g.transpose(&x, &[5, 0, 1, 3, 2, 4]);
+    let x = g.reshape(&x, &[1, channels, frames, height, width]);
+    g.output("velocity", &x);
+    g.finish("velocity")
 }
 
 /// What the prologue takes (latents, condition if there is one, embedded timestep) and the prompt, without batch.

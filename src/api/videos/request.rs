@@ -13,7 +13,7 @@ use crate::pipeline::Variant;
 
 use super::MODEL;
 
-/// Fields that go through as they are, if a client sends them; in a form they are JSON, or text.
+/// Fields that go through as they are, if a client sends them.
 const OURS: [&str; 10] = [
     "negative_prompt",
     "seed",
@@ -26,6 +26,9 @@ const OURS: [&str; 10] = [
     "webhook_url",
     "memory",
 ];
+
+/// Of these, what is no text: in a form it is JSON.
+const NO_TEXT: [&str; 6] = ["seed", "steps", "shift", "guidance_scale", "priority", "memory"];
 
 /// Reads a body and says it in our words.
 ///
@@ -77,21 +80,14 @@ async fn read_form(app: &App, request: Request) -> Result<(Value, Form), Problem
                         reference[key] = Value::String(text);
                     }
                     None => {
-                        fields.insert(name, of_text(text));
+                        let json = NO_TEXT.contains(&name.as_str()).then(|| serde_json::from_str(&text).ok());
+                        fields.insert(name, json.flatten().unwrap_or(Value::String(text)));
                     }
                 }
             }
         }
     }
     Ok((Value::Object(fields), files))
-}
-
-/// The value of a field that came as text: numbers and lists as such.
-fn of_text(text: String) -> Value {
-    match serde_json::from_str(&text) {
-        Ok(value @ (Value::Number(_) | Value::Array(_) | Value::Object(_))) => value,
-        _ => Value::String(text),
-    }
 }
 
 fn translate(app: &App, mut fields: Map<String, Value>, form: Form, errors: &mut Errors) -> Body {
