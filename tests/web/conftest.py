@@ -20,8 +20,10 @@ from service import Service  # noqa: E402
 
 IMAGES = ROOT / "tests" / "fixtures" / "tiny" / "inputs"
 
-# Long enough for anything that is not stuck; a job on the demo bundle takes a second or two.
-expect.set_options(timeout=60_000)
+# Long enough for anything that is not stuck. A job on the demo bundle takes a second or two, but workers have a low
+# priority: on a busy machine they wait for everyone else.
+PATIENCE = 300_000
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +57,7 @@ def open_page(browser, service):
 
     def open_page(path: str = "/", init: str | None = None, **options) -> Page:
         context = browser.new_context(**options)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         watch(page)
