@@ -26,6 +26,7 @@ fn rewrite(value: &mut Value) {
             if object.get("propertyNames").is_some_and(Value::is_object) && object.contains_key("type") {
                 object.remove("propertyNames");
             }
+            one_example(object);
             reference_alone(object);
         }
         _ => {}
@@ -61,6 +62,15 @@ fn without_null_choice(object: &mut Map<String, Value>) {
         object.insert("allOf".to_owned(), schema);
     }
     object.insert("nullable".to_owned(), Value::Bool(true));
+}
+
+/// `examples: [E, …]` is `example: E`. Elsewhere than in schemas, `examples` is an object in both.
+fn one_example(object: &mut Map<String, Value>) {
+    if let Some(Value::Array(examples)) = object.get_mut("examples") {
+        let first = examples.drain(..).next();
+        object.remove("examples");
+        object.extend(first.map(|example| ("example".to_owned(), example)));
+    }
 }
 
 /// What stands beside a `$ref` in a schema would be ignored: the reference moves into an `allOf` of one.
@@ -103,6 +113,8 @@ mod tests {
                 json!({"allOf": [{"$ref": "#/a"}], "description": "d"}),
             ),
             (json!({"$ref": "#/a"}), json!({"$ref": "#/a"})),
+            (json!({"type": "string", "examples": ["a", "b"]}), json!({"type": "string", "example": "a"})),
+            (json!({"schema": {}, "examples": {"a": {}}}), json!({"schema": {}, "examples": {"a": {}}})),
             (json!({"type": "object", "propertyNames": {"type": "string"}}), json!({"type": "object"})),
         ] {
             let mut rewritten = newer.clone();
