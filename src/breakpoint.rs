@@ -124,11 +124,26 @@ mod armed {
                     std::thread::park();
                 }
             }
-            word if word == Action::Stop.word() => Ok(kill_process(getpid(), Signal::STOP)?),
+            word if word == Action::Stop.word() => {
+                kill_process(getpid(), Signal::STOP)?;
+                // It may be another thread that takes the signal, and nothing may happen here before it does.
+                while stop_is_pending()? {
+                    std::thread::yield_now();
+                }
+                Ok(())
+            }
             word if word == Action::Fail.word() => {
                 Err(io::Error::other(format!("breakpoint `{}` makes this fail", point.name())))
             }
             word => Err(io::Error::other(format!("`{word}` is nothing that a breakpoint can do"))),
         }
+    }
+
+    /// Whether SIGSTOP was sent to this process and no thread has taken it yet: `ShdPnd` of proc_pid_status(5).
+    fn stop_is_pending() -> io::Result<bool> {
+        let status = fs::read_to_string("/proc/self/status")?;
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        let pending = pending.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+        Ok(pending & (1 << (Signal::STOP.as_raw() - 1)) != 0)
     }
 }
