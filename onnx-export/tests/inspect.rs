@@ -131,7 +131,12 @@ fn what_the_export_would_refuse_is_told() {
         tensors
     });
     let other = problem(&tree.path("base_i2v/high_noise_model"));
-    assert!(other.contains("can't be exported: it is the transformer of Wan2.2-TI2V-5B"), "{other}");
+    assert!(
+        other.contains(
+            "it is the transformer of Wan2.2-TI2V-5B (48 latent channels), which can't be exported"
+        ),
+        "{other}"
+    );
 
     tree.rewrite("base_i2v/low_noise_model", Dtype::F32, |mut tensors| {
         tensors.remove("head.head.bias");
@@ -180,6 +185,16 @@ fn an_adapter_is_its_naming_ranks_and_alphas() {
         "{:?}",
         adapter.patterns
     );
+
+    let other = tensors
+        .iter()
+        .map(|(key, tensor)| (key.replace("blocks", "double_blocks"), tensor.clone()))
+        .collect();
+    let elsewhere = tree.path("other.safetensors");
+    write_raw(&elsewhere, &other, None);
+    let Item::Adapter(adapter) = one(&elsewhere) else { panic!("it is an adapter") };
+    assert_eq!(adapter.made_for, "another net than Wan's transformer");
+    assert!(adapter.problem.unwrap().contains("41 keys (of 41) that fit no weight"));
 
     tensors.insert("lora_unet_blocks_0_ffn_0.dora_scale".into(), (FileDtype::F32, vec![], vec![0; 4]));
     write_raw(&path, &tensors, None);

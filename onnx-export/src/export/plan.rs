@@ -247,7 +247,7 @@ fn check_components(components: &Path) -> Result<(), ExportError> {
     if components.join("text_encoder").is_dir() {
         return Ok(());
     }
-    let is_original = ["models_t5_umt5-xxl-enc-bf16.pth", "Wan2.1_VAE.pth"];
+    let is_original = ["models_t5_umt5-xxl-enc-bf16.pth", "Wan2.1_VAE.pth", "high_noise_model"];
     let problem = if is_original.iter().any(|name| components.join(name).exists()) {
         "is Wan's own release, whose text encoder and autoencoder are PyTorch pickles; give `--components` the release in \
          diffusers' format (Wan2.2-I2V-A14B-Diffusers)"

@@ -95,7 +95,12 @@ impl AdapterReport {
                 report.image_branch_keys = adapter.image_branch_keys();
                 report.other_expert_keys = adapter.other_expert_keys();
             }
-            Err(error) => report.problem = Some(error.to_string()),
+            Err(error) => {
+                if matches!(error, LoraError::Unknown { count, of, .. } if count == of) {
+                    report.made_for = "another net than Wan's transformer".into();
+                }
+                report.problem = Some(error.to_string());
+            }
         }
         report
     }

@@ -65,7 +65,9 @@ impl CheckpointReport {
         let quantised = checkpoint.files().iter().find_map(TensorFile::first_unsupported);
         let mut problem = match quantised {
             Some(error) => Some(error.to_string()),
-            None if !supported => Some(format!("can't be exported: it is {what}")),
+            None if !supported => Some(format!(
+                "it is {what}, which can't be exported; use Wan2.2-I2V-A14B, UMT5-XXL and the Wan2.1 autoencoder"
+            )),
             None => None,
         };
         let keys = match Expected::of(kind, checkpoint).transpose() {

@@ -2,6 +2,7 @@
 
 mod text;
 
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -37,10 +38,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.verify {
         verify(&mut items)?;
     }
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&items).context("reports have a form in JSON")?);
+    let mut text = if args.json {
+        serde_json::to_string_pretty(&items).context("reports have a form in JSON")?
     } else {
-        items.iter().for_each(|item| println!("{}", text::Text(item)));
+        items.iter().map(|item| text::Text(item).to_string()).collect::<Vec<_>>().join("\n")
+    };
+    text.push('\n');
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // A reader such as `head` has seen enough.
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => return Err(e.into()),
+        _ => {}
     }
     match items.iter().filter(|item| item.problem().is_some()).count() {
         0 => Ok(()),
@@ -139,7 +146,7 @@ mod tests {
             &[
                 "a Wan transformer 64 wide",
                 "69 tensors (69 F32)",
-                "Wan's names; 69 mapped, 0 missing",
+                "names of Wan; 69 mapped, 0 missing",
                 "sha256 ",
                 "Apache-2.0",
             ],

@@ -113,7 +113,7 @@ fn checkpoint(f: &mut Formatter<'_>, report: &CheckpointReport) -> fmt::Result {
             f,
             "keys",
             format_args!(
-                "{}'s names; {} mapped, {misses} missing, {surplus} unexpected, {unfit} unfit, by {}",
+                "names of {}; {} mapped, {misses} missing, {surplus} unexpected, {unfit} unfit, by {}",
                 keys.names, keys.mapped, keys.against
             ),
         )?;
@@ -124,7 +124,9 @@ fn checkpoint(f: &mut Formatter<'_>, report: &CheckpointReport) -> fmt::Result {
         }
     }
     report.files.iter().try_for_each(|report| file(f, report))?;
-    stated(f, report.licence.as_deref(), "Wan2.2's own weights are Apache-2.0")?;
+    if report.supported || report.licence.is_some() {
+        stated(f, report.licence.as_deref(), "Wan2.2's own weights are Apache-2.0")?;
+    }
     report.problem.iter().try_for_each(|problem| line(f, "problem", problem))
 }
 
