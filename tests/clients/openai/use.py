@@ -24,10 +24,10 @@ mp4 = client.videos.download_content(video.id).read()
 assert mp4[4:8] == b"ftyp", mp4[:16]
 assert client.videos.download_content(video.id, variant="thumbnail").read()[:2] == b"\xff\xd8"
 
-# By an address in place of a file.
+# By an address in place of a file, which this client has no argument for.
 data = "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode()
 second = client.videos.create(
-    prompt="A lighthouse at dawn", input_reference={"image_url": data}, size="64x64", extra_body={"steps": 2})
+    prompt="A lighthouse at dawn", size="64x64", extra_body={"steps": 2, "input_reference": {"image_url": data}})
 ids = [item.id for item in client.videos.list(limit=1)]
 assert ids[0] == second.id and video.id in ids, "all pages, the newest first"
 
