@@ -10,7 +10,7 @@ use crate::api::App;
 use crate::api::access::Caller;
 use crate::api::extract::Params;
 use crate::api::jobs::list::Page;
-use crate::api::problem::{ErrorCode, Problem, problems};
+use crate::api::problem::{Problem, problems};
 use crate::queue::Filter;
 
 /// Which videos.
@@ -23,8 +23,18 @@ pub struct ListVideosParams {
     /// Most videos of a page.
     #[param(minimum = 1, maximum = 200, default = 20)]
     limit: Option<u32>,
-    /// Only `desc`, the newest first.
-    order: Option<String>,
+    /// The newest first, which is the only way.
+    #[param(inline)]
+    #[expect(dead_code, reason = "there is but one: it is read to refuse all others")]
+    order: Option<Order>,
+}
+
+/// In which order.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    /// From the newest to the oldest.
+    Desc,
 }
 
 /// Some videos, the newest first.
@@ -54,10 +64,6 @@ pub async fn list_videos(
     caller: Caller,
     Params(params): Params<ListVideosParams>,
 ) -> Result<Json<VideoPage>, Problem> {
-    if params.order.as_deref().is_some_and(|order| order != "desc") {
-        let detail = "`order` can only be `desc`: videos are listed from the newest to the oldest";
-        return Err(Problem::new(ErrorCode::InvalidQuery, detail));
-    }
     let before = params.after.as_deref().map(super::parse_id).transpose()?;
     let page = Page::new(params.limit.or(Some(20)))?;
     let filter = Filter { owner: caller.owner, before, ..Filter::default() };
