@@ -116,6 +116,7 @@ async fn pages_go_from_the_newest_to_the_oldest() {
     assert_eq!((&page["object"], &page["has_more"]), (&json!("list"), &json!(true)));
     let listed: Vec<_> = page["data"].as_array().unwrap().iter().map(|video| video["id"].clone()).collect();
     assert_eq!(listed, [json!(ids[2]), json!(ids[1])]);
+    assert_eq!((&page["first_id"], &page["last_id"]), (&json!(ids[2]), &json!(ids[1])));
     let rest = service.get(&format!("/v1/videos?after={}", ids[1])).await.json();
     assert_eq!((&rest["data"][0]["id"], &rest["has_more"]), (&json!(ids[0]), &json!(false)));
     for query in ["order=asc", "limit=0", "limit=1000", "page=2"] {

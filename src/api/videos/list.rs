@@ -5,13 +5,14 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::ID;
 use super::view::VideoView;
 use crate::api::App;
 use crate::api::access::Caller;
 use crate::api::extract::Params;
 use crate::api::jobs::list::Page;
 use crate::api::problem::{Problem, problems};
-use crate::queue::Filter;
+use crate::queue::{Filter, Job};
 
 /// Which videos.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -45,6 +46,12 @@ pub struct VideoPage {
     object: &'static str,
     /// The videos.
     data: Vec<VideoView>,
+    /// The first of them.
+    #[schema(required)]
+    first_id: Option<String>,
+    /// The last of them, after which the next page begins.
+    #[schema(required)]
+    last_id: Option<String>,
     /// Whether there are older ones.
     has_more: bool,
 }
@@ -69,6 +76,8 @@ pub async fn list_videos(
     let filter = Filter { owner: caller.owner, before, ..Filter::default() };
     let jobs = app.queue.jobs(filter, page.to_read()).await?;
     let (jobs, next) = page.cut(jobs, |job| job.id);
+    let id = |job: Option<&Job>| job.map(|job| format!("{ID}{}", job.id));
+    let (first_id, last_id) = (id(jobs.first()), id(jobs.last()));
     let data = jobs.into_iter().map(|job| super::view(&app, job)).collect();
-    Ok(Json(VideoPage { object: "list", data, has_more: next.is_some() }))
+    Ok(Json(VideoPage { object: "list", data, first_id, last_id, has_more: next.is_some() }))
 }
