@@ -57,12 +57,24 @@ pub struct CreateVideo {
     input_reference: VideoReference,
 }
 
-/// A request of OpenAI's shape, with the image as a file.
+/// A request of OpenAI's shape, with the image as a file. Parts of other names must be those that may stand beside the
+/// fields of the JSON form.
 #[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "only its schema is used: the parts are read one by one")]
 pub struct CreateVideoForm {
-    #[serde(flatten)]
-    settings: VideoSettings,
+    /// What happens in it.
+    #[schema(example = "She opens the door")]
+    prompt: String,
+    /// Any name; it is given back.
+    #[schema(required = false)]
+    model: String,
+    /// Length in seconds; the nearest that can be made is.
+    #[schema(required = false, example = "5")]
+    seconds: String,
+    /// `WxH`, multiples of 16.
+    #[schema(required = false, example = "832x480")]
+    size: String,
     /// The image to begin with, where a bundle here can; else an image to remember.
     #[schema(inline, required = false)]
     input_reference: FileBytes,
