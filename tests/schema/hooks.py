@@ -24,18 +24,24 @@ WEBHOOK = os.environ["STORYMEM_WEBHOOK"]
 SCRIPT = {"scenes": [{"scene_num": 1, "video_prompts": ["A lighthouse at dusk", "The lamp"], "cut": [True, False]}]}
 STORY_FIELDS = ("script", "connect", "first_shot", "max_memory", "fixed_memory", "seeds")
 FRAME = {"job": os.environ["STORYMEM_JOB"], "keyframe": "last"}
+KEPT = (os.environ["STORYMEM_JOB"], os.environ["STORYMEM_STORY"])
 
 
 def name(case) -> str:
     return f"{case.operation.method.upper()} {case.operation.path}"
 
 
+def changes(case) -> bool:
+    """Whether it takes away what others read, or makes it anew."""
+    return case.operation.method.upper() == "DELETE" or case.operation.path.endswith("/redo")
+
+
 @schemathesis.hook
 def map_case(context, case):
     """Requests that are meant to be good: what is left to the model and the operator is made so, the rest stays."""
-    if name(case) == "DELETE /jobs/{id}" and case.path_parameters.get("id") == FRAME["job"]:
-        # The job that has succeeded stays, for others to read.
-        case.path_parameters["id"] = cancelled_job()
+    if changes(case) and str(case.path_parameters.get("id", "")).removeprefix("video_") in KEPT:
+        # What has succeeded stays, for others to read.
+        case.path_parameters["id"] = cancelled_story() if "/stories" in case.operation.path else cancelled_job()
     if case.meta is None or any(part.mode != GenerationMode.POSITIVE for part in case.meta.components.values()):
         return case
     # Schemathesis holds a form for broken that was touched.
