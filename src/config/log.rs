@@ -34,6 +34,8 @@ impl LogConfig {
     pub fn init(&self) -> anyhow::Result<()> {
         let builder = tracing_subscriber::fmt()
             .with_writer(io::stderr)
+            // Told on standard error, too: if that is closed, the attempt would panic where the log was written.
+            .log_internal_errors(false)
             .with_ansi(io::stderr().is_terminal())
             .with_env_filter(EnvFilter::new(&self.filter));
         match self.log_format {
