@@ -198,3 +198,32 @@ async fn a_job_is_cancelled_while_it_runs_and_the_next_one_is_made() {
     }
     assert_eq!(service.follow(&next).await["status"], "succeeded");
 }
+
+/// As in `storymem serve 2>&1 | head`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_outlives_whoever_reads_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = folder.path().join("bundle");
+    let made = storymem().arg("demo").arg("--out").arg(&bundle).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mut process = storymem()
+        .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--bundle"])
+        .arg(&bundle)
+        .arg("--data-dir")
+        .arg(folder.path().join("data"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
+    let address = log.find_map(|line| {
+        let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        line["http.address"].as_str().map(str::to_owned)
+    });
+    drop(log);
+    let health = reqwest::get(format!("http://{}/healthz", address.unwrap())).await.unwrap();
+    assert_eq!(health.status(), 200);
+    assert!(Command::new("kill").arg(process.id().to_string()).status().unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || process.wait().unwrap());
+    let status = tokio::time::timeout(Duration::from_secs(60), ended).await.expect("it ends").unwrap();
+    assert!(status.success(), "{status}");
+}
