@@ -65,7 +65,11 @@ def go(work: Path):
         "--generator-name", "go", "--output", work / "storymem", "--additional-properties", options,
         "--global-property", "apiTests=false,modelTests=false,apiDocs=false,modelDocs=false", quiet=True)
     # What the generated code imports besides Go's own library; Debian has it.
-    run("apt-get", "download", "golang-gopkg-validator.v2-dev", cwd=work, quiet=True)
+    download = ["apt-get", "download", "golang-gopkg-validator.v2-dev"]
+    if subprocess.run(download, cwd=work, capture_output=True).returncode:
+        # A machine that has never asked knows of no packages.
+        run("apt-get", "update", quiet=True)
+        run(*download, cwd=work, quiet=True)
     (package,) = work.glob("*.deb")
     run("dpkg", "-x", package, work / "debian")
     validator = work / "debian/usr/share/gocode/src/gopkg.in/validator.v2"
