@@ -61,38 +61,10 @@ impl Recipe {
 
     /// The dimensions of the nets.
     pub fn nets(&self) -> Nets {
-        let text_encoder = Umt5Config {
-            vocab_size: self.vocabulary,
-            d_model: 4096,
-            d_kv: 64,
-            d_ff: 10_240,
-            num_heads: 64,
-            num_layers: self.text_layers,
-            relative_attention_num_buckets: 32,
-            relative_attention_max_distance: 128,
-            layer_norm_epsilon: 1e-6,
-        };
-        let transformer = WanConfig {
-            dim: 5120,
-            ffn_dim: 13_824,
-            freq_dim: 256,
-            text_dim: 4096,
-            in_dim: 36,
-            out_dim: 16,
-            num_heads: 40,
-            num_layers: self.blocks,
-            eps: 1e-6,
-            text_len: 512,
-        };
-        let vae = VaeConfig {
-            base_dim: 96,
-            z_dim: 16,
-            dim_mult: vec![1, 2, 4, 4],
-            num_res_blocks: 2,
-            temperal_downsample: vec![false, true, true],
-            latents_mean: vec![0.0; 16],
-            latents_std: vec![1.0; 16],
-        };
+        let text_encoder =
+            Umt5Config { vocab_size: self.vocabulary, num_layers: self.text_layers, ..Umt5Config::xxl() };
+        let transformer = WanConfig { num_layers: self.blocks, ..WanConfig::a14b(36) };
+        let vae = VaeConfig { latents_mean: vec![0.0; 16], latents_std: vec![1.0; 16], ..VaeConfig::wan() };
         Nets { text_encoder, transformer, vae, clip: None }
     }
 

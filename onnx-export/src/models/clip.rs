@@ -148,17 +148,7 @@ mod tests {
 
     #[test]
     fn the_full_size_tower_has_the_published_inventory() {
-        let config = ClipConfig {
-            hidden_size: 768,
-            intermediate_size: 3072,
-            num_hidden_layers: 12,
-            num_attention_heads: 12,
-            image_size: 224,
-            patch_size: 32,
-            projection_dim: 512,
-            layer_norm_eps: 1e-5,
-        };
-        let all = weights(&config);
+        let all = weights(&ClipConfig::vit_b_32());
         // 16 for each layer; class, patches, positions; two norms; the projection.
         assert_eq!(all.len(), 12 * 16 + 3 + 4 + 1);
         assert_eq!(all.iter().map(|w| w.shape.iter().product::<usize>()).sum::<usize>(), 87_849_216);
