@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Multipart, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value};
 
-use super::fields::Errors;
+use super::fields::{Errors, pointer};
 use super::limits::{MEMORY_IMAGES, MOTION_FRAMES};
 use crate::api::problem::{ErrorCode, Problem};
 use crate::pipeline::images::{ImageError, MAX_BYTES};
@@ -136,7 +136,7 @@ async fn read_form(mut form: Multipart, most: usize) -> Result<Body, Problem> {
             "motion_frames" => errors.add("/motion_frames", format!("must have {MOTION_FRAMES} parts")),
             "request" | "first_frame" => errors.add(format!("/{name}"), "must be one part"),
             _ => errors.add(
-                format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+                pointer("", &name),
                 "is not a part; the parts are `request`, `memory`, `first_frame` and `motion_frames`",
             ),
         }

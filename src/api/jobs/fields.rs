@@ -87,7 +87,7 @@ impl<'e> Fields<'e> {
 
     /// The pointer of a field.
     pub fn pointer(&self, name: &str) -> String {
-        format!("{}/{}", self.pointer, name.replace('~', "~0").replace('/', "~1"))
+        pointer(&self.pointer, name)
     }
 
     /// Says that something is wrong with a field.
@@ -169,6 +169,11 @@ impl<'e> Fields<'e> {
         self.refuse(name, detail);
         None
     }
+}
+
+/// The JSON pointer (RFC 6901) of the field `name` of what `within` points to.
+pub fn pointer(within: &str, name: &str) -> String {
+    format!("{within}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// A number within bounds, or what is wrong with it.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::App;
 use crate::api::jobs::body::{self, Body, Files};
-use crate::api::jobs::fields::Errors;
+use crate::api::jobs::fields::{Errors, pointer};
 use crate::api::problem::{ErrorCode, Problem};
 use crate::pipeline::Variant;
 
@@ -139,7 +139,7 @@ fn translate(app: &App, mut fields: Map<String, Value>, form: Form, errors: &mut
         Some(other) => errors.add("/model", format!("must be text, not `{other}`")),
     }
     for name in fields.keys() {
-        errors.add(format!("/{}", name.replace('~', "~0").replace('/', "~1")), "is not known here");
+        errors.add(pointer("", name), "is not known here");
     }
     Body { json: Value::Object(ours), files }
 }
